@@ -38,7 +38,7 @@ func newBook() *book {
 	return &book{taken: map[delivery]int64{}, byHost: map[int]int{}, last: map[orderedAt]int{}, refused: map[string]int{}}
 }
 
-// take notes that a host took a delivery. caller is that of an ordered activity,
+// take records that a host took a delivery. caller is that of an ordered activity,
 // else negative: what a caller sends in order has growing numbers.
 func (b *book) take(d delivery, host, caller int, now time.Time) {
 	b.mu.Lock()

@@ -7,7 +7,7 @@ import (
 
 // A soak's file grows by its dead letters, the first of which come after the give-up time: they are no
 // leak. What each delivery leaves behind is one.
-func TestTheGaugeTellsDeadLettersFromALeak(t *testing.T) {
+func TestTheGaugeDistinguishesDeadLettersFromALeak(t *testing.T) {
 	const quarter, bytes = 250_000, 60
 	for name, c := range map[string]struct {
 		file [4]int64 // bytes of a delivery, by quarter

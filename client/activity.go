@@ -177,7 +177,7 @@ type SharedInbox struct {
 	Recipients int    `json:"recipients"`
 }
 
-// RefusedInbox is an inbox whose address would not be dialled, as far as its URL tells.
+// RefusedInbox is an inbox whose address would not be dialled, as far as its URL shows.
 type RefusedInbox struct {
 	Inbox  string `json:"inbox"`
 	Detail string `json:"detail"`

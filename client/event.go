@@ -98,7 +98,7 @@ func (c *Client) EventPage(ctx context.Context, q EventQuery) (Events, error) {
 type FeedEvent struct {
 	Event
 	// Cursor is where Events goes on without losing an event. It moves on with the last
-	// event of a page; before, the events of the page are told again, with the same ID.
+	// event of a page; before, the events of the page come again, with the same ID.
 	Cursor string
 }
 

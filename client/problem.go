@@ -11,7 +11,7 @@ import (
 // method returns.
 // https://www.rfc-editor.org/rfc/rfc9457
 type Problem struct {
-	// Type is a URI by which programs tell kinds of problems apart, or "about:blank" if
+	// Type is a URI by which programs distinguish kinds of problems, or "about:blank" if
 	// the status is enough.
 	Type   string `json:"type"`
 	Title  string `json:"title"`

@@ -81,7 +81,7 @@ func (c *Client) Webhook(ctx context.Context, id string) (Webhook, error) {
 // PutWebhook makes a webhook or changes it as a whole. The answer has the secret if fedpost
 // has made it with this call.
 func (c *Client) PutWebhook(ctx context.Context, id string, s WebhookSettings) (Webhook, error) {
-	// Whoever repeats a call that makes a secret may lose the secret that was told first.
+	// Whoever repeats a call that makes a secret may lose the first secret.
 	return send[Webhook](ctx, c, request{method: http.MethodPut, path: webhookPath(id), in: s, harmless: s.Secret != ""})
 }
 

@@ -12,10 +12,10 @@ import (
 	"fedpost/internal/testkit/long"
 )
 
-// TestFaultsRingAlarms breaks the functions in every way that is not a remote server's fault, evaluates the
+// TestFaultsRaiseAlarms breaks the functions in every way that is not a remote server's fault, evaluates the
 // template's alarms on the recorded metrics, and expects an alarm for each. By default a fault's
 // first five minutes count three times; the long set lives through all of them.
-func TestFaultsRingAlarms(t *testing.T) {
+func TestFaultsRaiseAlarms(t *testing.T) {
 	t.Parallel()
 	const denied, broken = "AccessDeniedException", "InternalServerError"
 	accept := func(s *site) { s.submit(s.server.URL + "/inbox") }

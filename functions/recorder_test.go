@@ -18,7 +18,7 @@ import (
 	"fedpost/internal/testkit/template"
 )
 
-// recorder is a proxy in front of AWS's services that notes what a function
+// recorder is a proxy in front of AWS's services that records what a function
 // asks for: each function has its own, so its calls can be held against its
 // role. Services are told apart by the protocol's target header.
 type recorder struct {

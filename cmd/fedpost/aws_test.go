@@ -62,7 +62,7 @@ func TestHalfAConfigurationForAWSIsRefused(t *testing.T) {
 		t.Run(set[0], func(t *testing.T) {
 			operator(t, set...)
 			dir := filepath.Join(t.TempDir(), "data")
-			_, err := start(t.Context(), dir, local.Place{Listen: "127.0.0.1:0"}, false, nil, quiet)
+			_, err := start(t.Context(), dir, local.ListenConfig{Listen: "127.0.0.1:0"}, false, nil, quiet)
 			e, ok := errors.AsType[*config.Error](err)
 			if !ok || !strings.Contains(err.Error(), "asked for by "+set[0]) || !strings.Contains(err.Error(), "QUEUE_URL_DEAD is not set") {
 				t.Fatalf("got %v", err)
@@ -81,12 +81,12 @@ func TestHalfAConfigurationForAWSIsRefused(t *testing.T) {
 
 func TestMissingCredentialsAndRegionAreNamedAtStart(t *testing.T) {
 	operator(t, complete()...)
-	_, err := start(t.Context(), t.TempDir(), local.Place{Listen: "127.0.0.1:0"}, false, nil, quiet)
+	_, err := start(t.Context(), t.TempDir(), local.ListenConfig{Listen: "127.0.0.1:0"}, false, nil, quiet)
 	if err == nil || !strings.Contains(err.Error(), "no AWS credentials: set AWS_PROFILE") {
 		t.Errorf("got %v", err)
 	}
 	operator(t, complete("AWS_REGION", "")...)
-	_, err = start(t.Context(), t.TempDir(), local.Place{Listen: "127.0.0.1:0"}, false, nil, quiet)
+	_, err = start(t.Context(), t.TempDir(), local.ListenConfig{Listen: "127.0.0.1:0"}, false, nil, quiet)
 	if err == nil || !strings.Contains(err.Error(), "set AWS_REGION") {
 		t.Errorf("got %v", err)
 	}
@@ -113,7 +113,7 @@ func TestUpRunsOnAWSWithTheCredentialsOfAProfile(t *testing.T) {
 	if err := os.WriteFile(os.Getenv("AWS_SHARED_CREDENTIALS_FILE"), []byte(profile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := start(t.Context(), t.TempDir(), local.Place{Listen: "127.0.0.1:0"}, false, nil, quiet)
+	f, err := start(t.Context(), t.TempDir(), local.ListenConfig{Listen: "127.0.0.1:0"}, false, nil, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestUpRunsOnAWSWithTheCredentialsOfAProfile(t *testing.T) {
 func TestWithoutSettingsOfAWSUpRunsOnAFile(t *testing.T) {
 	operator(t)
 	dir := t.TempDir()
-	f, err := start(t.Context(), dir, local.Place{Listen: "127.0.0.1:0"}, false, nil, quiet)
+	f, err := start(t.Context(), dir, local.ListenConfig{Listen: "127.0.0.1:0"}, false, nil, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func logging(t *testing.T, out *bytes.Buffer, log slog.Handler, args ...string) 
 // running starts fedpost on a data folder. The returned function stops it.
 func running(t *testing.T, folder string) (terminal, func()) {
 	t.Helper()
-	f, err := start(t.Context(), folder, local.Place{Listen: "127.0.0.1:0"}, true, func(s *settings) { s.every = time.Second }, slog.New(slog.DiscardHandler))
+	f, err := start(t.Context(), folder, local.ListenConfig{Listen: "127.0.0.1:0"}, true, func(s *settings) { s.every = time.Second }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func (d demo) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	f, err := start(ctx, dir, local.Place{Listen: "127.0.0.1:0"}, true, hasten, slog.New(slog.DiscardHandler))
+	f, err := start(ctx, dir, local.ListenConfig{Listen: "127.0.0.1:0"}, true, hasten, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

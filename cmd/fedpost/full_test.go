@@ -93,7 +93,7 @@ func TestAFullDiskIsSaidAndLeftBehind(tt *testing.T) {
 func TestAFileSystemThatBecomesReadOnlyIsSaid(tt *testing.T) {
 	folder, fail := failing(tt)
 	tt.Setenv("FEDPOST_API_TOKEN", token)
-	f, err := start(tt.Context(), folder, local.Place{Listen: "127.0.0.1:0"}, true, func(s *settings) { s.every = time.Second }, quiet)
+	f, err := start(tt.Context(), folder, local.ListenConfig{Listen: "127.0.0.1:0"}, true, func(s *settings) { s.every = time.Second }, quiet)
 	if err != nil {
 		tt.Fatal(err)
 	}

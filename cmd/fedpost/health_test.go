@@ -51,7 +51,7 @@ func TestHealthFollowsTheSettingsOfUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	for name, at := range map[string]local.Place{
+	for name, at := range map[string]local.ListenConfig{
 		"TLS": {Listen: "127.0.0.1:0", Cert: cert, Key: key}, "socket": {Listen: "unix:" + filepath.Join(folder, "s")}, "plain": {Listen: "127.0.0.1:0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,7 +75,7 @@ func (c keysImport) Run(ctx context.Context, out io.Writer) error {
 		what, err := c.one(ctx, api, text)
 		counting.Lock()
 		defer counting.Unlock()
-		return n.note(line, what, err)
+		return n.count(line, what, err)
 	})
 	stop()
 	if err != nil {
@@ -171,8 +171,8 @@ func (c keysImport) one(ctx context.Context, api *client.Client, text []byte) (l
 	return result, nil
 }
 
-// note counts a line, and returns errors that are not about the line.
-func (n *imported) note(line int, what lineResult, err error) error {
+// count counts a line, and returns errors that are not about the line.
+func (n *imported) count(line int, what lineResult, err error) error {
 	switch {
 	case errors.Is(err, errLine):
 		n.Failed++

@@ -41,7 +41,7 @@ type fedpost struct {
 
 // start runs everything in one process: on AWS if any of its settings is set, on PostgreSQL if a
 // database is named, else on the embedded engine in dir. change adapts the settings of the environment.
-func start(ctx context.Context, dir string, at local.Place, allowPrivate bool, change func(*settings), log *slog.Logger) (*fedpost, error) {
+func start(ctx context.Context, dir string, at local.ListenConfig, allowPrivate bool, change func(*settings), log *slog.Logger) (*fedpost, error) {
 	var s settings
 	if err := config.Load(&s.Local); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func oneEngine(d config.Database, aws []string) error {
 
 const endpointURL = "AWS_ENDPOINT_URL"
 
-func (s settings) onAWS(ctx context.Context, at local.Place, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
+func (s settings) onAWS(ctx context.Context, at local.ListenConfig, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	var c config.AWS
 	if err := config.Load(&c); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (s settings) onAWS(ctx context.Context, at local.Place, allowPrivate bool, 
 	return &fedpost{server: server, engine: engine, close: settled(ports, func() error { return nil })}, nil
 }
 
-func (s settings) embedded(ctx context.Context, dir string, at local.Place, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
+func (s settings) embedded(ctx context.Context, dir string, at local.ListenConfig, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -190,7 +190,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.Place, allo
 
 // onPostgres runs on a database that other processes may run on, too. dir has the sealing key
 // only, which is the same for all of them.
-func (s settings) onPostgres(ctx context.Context, dir string, at local.Place, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
+func (s settings) onPostgres(ctx context.Context, dir string, at local.ListenConfig, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -256,7 +256,7 @@ type settings struct {
 	rows func(ctx context.Context, accept outbox.Accept)
 }
 
-func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Context) error) (*local.Server, error) {
+func (s settings) serve(ports app.Ports, at local.ListenConfig, sweep func(context.Context) error) (*local.Server, error) {
 	ports.Idle = local.Idle(local.Files())
 	ports.Faster = s.faster
 	ports.PerQueue, ports.Keys = local.Deliveries(local.Files()), ports.NewRing()
@@ -302,7 +302,7 @@ func (s settings) serve(ports app.Ports, at local.Place, sweep func(context.Cont
 		deliver.Stop()
 	}
 	return local.Start(local.Options{
-		Place: at, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: stopping,
+		Listen: at, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: stopping,
 		Background: func(ctx context.Context) {
 			var both sync.WaitGroup
 			both.Go(func() { rows(ctx) })

@@ -32,8 +32,8 @@ type records struct {
 	JSON           bool   `help:"Print the counts as JSON."`
 }
 
-// place is an installation that is open.
-type place struct {
+// opened is an installation that is open.
+type opened struct {
 	move.Installation
 	name  string // for people
 	close func() error
@@ -49,14 +49,14 @@ const (
 )
 
 // open opens the installation.
-func (r records) open(ctx context.Context, a access, log *slog.Logger) (place, error) {
+func (r records) open(ctx context.Context, a access, log *slog.Logger) (opened, error) {
 	var c struct{ Database config.Database }
 	if err := config.Load(&c); err != nil {
-		return place{}, err
+		return opened{}, err
 	}
 	because := awsSettings()
 	if err := oneEngine(c.Database, because); err != nil {
-		return place{}, err
+		return opened{}, err
 	}
 	if c.Database.URL != "" {
 		return r.onDatabase(ctx, c.Database, a, log)
@@ -64,7 +64,7 @@ func (r records) open(ctx context.Context, a access, log *slog.Logger) (place, e
 	if len(because) > 0 {
 		p, err := onTable(ctx, log)
 		if err != nil {
-			return place{}, fmt.Errorf("cannot reach the installation on AWS, which is asked for by %s (without it, or them, --data says which folder): %w", strings.Join(because, ", "), err)
+			return opened{}, fmt.Errorf("cannot reach the installation on AWS, which is asked for by %s (without it, or them, --data says which folder): %w", strings.Join(because, ", "), err)
 		}
 		return p, nil
 	}
@@ -74,32 +74,32 @@ func (r records) open(ctx context.Context, a access, log *slog.Logger) (place, e
 		engine, err = sqlite.Open(ctx, sqlite.Memory, sqlite.Options{})
 	}
 	if err != nil {
-		return place{}, err
+		return opened{}, err
 	}
 	return sealed(ctx, engine.Table(), sealing, a, "SQLite, "+database, engine.Close, log)
 }
 
 // onDatabase is the installation on PostgreSQL; fedpost up may run on it.
-func (r records) onDatabase(ctx context.Context, d config.Database, a access, log *slog.Logger) (place, error) {
+func (r records) onDatabase(ctx context.Context, d config.Database, a access, log *slog.Logger) (opened, error) {
 	engine, err := postgres.Open(ctx, d.URL, postgres.Options{Schema: d.Schema, AsIs: true, Log: log})
 	if err != nil {
-		return place{}, err
+		return opened{}, err
 	}
 	return sealed(ctx, engine.Table(), cmp.Or(r.SealingKey, sealingKey(r.Data)), a, "PostgreSQL, "+engine.Name(), engine.Close, log)
 }
 
 // sealed is an installation whose sealing key is a file. It closes the engine if the key does
 // not open what is there.
-func sealed(ctx context.Context, t porttable.Table, key string, a access, name string, closing func() error, log *slog.Logger) (place, error) {
+func sealed(ctx context.Context, t porttable.Table, key string, a access, name string, closing func() error, log *slog.Logger) (opened, error) {
 	ports := app.Ports{Table: t, Log: log}
 	seal := ports.OpenIn
 	if a == toWrite {
 		seal = ports.SealIn
 	}
 	if err := seal(ctx, key); err != nil {
-		return place{}, errors.Join(err, closing())
+		return opened{}, errors.Join(err, closing())
 	}
-	return place{move.New(ports.Table, ports.Sealer, time.Now), name, closing}, nil
+	return opened{move.New(ports.Table, ports.Sealer, time.Now), name, closing}, nil
 }
 
 func (r records) engine(ctx context.Context, database string, a access) (*sqlite.Engine, error) {
@@ -117,27 +117,27 @@ func (r records) engine(ctx context.Context, database string, a access) (*sqlite
 }
 
 // onTable is the installation on AWS. The queues are not needed.
-func onTable(ctx context.Context, log *slog.Logger) (place, error) {
+func onTable(ctx context.Context, log *slog.Logger) (opened, error) {
 	var c struct {
 		Table   config.Table
 		Sealing config.Sealing
 	}
 	if err := config.Load(&c); err != nil {
-		return place{}, err
+		return opened{}, err
 	}
 	cfg, err := awsConfig(ctx)
 	if err != nil {
-		return place{}, err
+		return opened{}, err
 	}
 	if err := hasCredentials(ctx, cfg); err != nil {
-		return place{}, err
+		return opened{}, err
 	}
 	ports, err := lambda.Records(c.Table, c.Sealing, cfg, log)
 	if err != nil {
-		return place{}, err
+		return opened{}, err
 	}
 	name := fmt.Sprintf("AWS, table %s in %s", c.Table.Name, cfg.Region)
-	return place{move.New(ports.Table, ports.Sealer, time.Now), name, func() error { return nil }}, nil
+	return opened{move.New(ports.Table, ports.Sealer, time.Now), name, func() error { return nil }}, nil
 }
 
 // exportCommand writes an export.

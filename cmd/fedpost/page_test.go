@@ -176,7 +176,7 @@ func TestThePageLeavesTheAPIItsRoutes(tt *testing.T) {
 // 127.0.0.1 reaches neither page nor metrics.
 func TestWithoutATokenThePageIsForThisMachineOnly(tt *testing.T) {
 	tt.Setenv("FEDPOST_API_TOKEN", "")
-	f, err := start(tt.Context(), tt.TempDir(), local.Place{Listen: "127.0.0.1:0"}, true, nil, slog.New(slog.DiscardHandler))
+	f, err := start(tt.Context(), tt.TempDir(), local.ListenConfig{Listen: "127.0.0.1:0"}, true, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		tt.Fatal(err)
 	}

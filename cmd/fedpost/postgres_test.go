@@ -26,7 +26,7 @@ func TestHalfAConfigurationForPostgreSQLIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			operator(t, c.set...)
-			_, err := start(t.Context(), t.TempDir(), local.Place{Listen: "127.0.0.1:0"}, false, nil, quiet)
+			_, err := start(t.Context(), t.TempDir(), local.ListenConfig{Listen: "127.0.0.1:0"}, false, nil, quiet)
 			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "geheim") {
 				t.Errorf("%v, want %q and no password", err, c.says)
 			}
@@ -48,7 +48,7 @@ func TestDataFoldersAreNotMistakenForADatabase(t *testing.T) {
 func serving(t *testing.T, folder string) (terminal, func()) {
 	t.Helper()
 	t.Setenv("FEDPOST_API_TOKEN", token)
-	f, err := start(t.Context(), folder, local.Place{Listen: "127.0.0.1:0"}, true, nil, quiet)
+	f, err := start(t.Context(), folder, local.ListenConfig{Listen: "127.0.0.1:0"}, true, nil, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestAReadOnlyFolderIsNamedAtStart(t *testing.T) {
 	if err := syscall.Mount("none", folder, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := start(t.Context(), folder, local.Place{Listen: "127.0.0.1:0"}, true, nil, quiet); err == nil || !strings.Contains(err.Error(), "read-only file system") {
+	if _, err := start(t.Context(), folder, local.ListenConfig{Listen: "127.0.0.1:0"}, true, nil, quiet); err == nil || !strings.Contains(err.Error(), "read-only file system") {
 		t.Errorf("the start says %v, want a read-only file system", err)
 	}
 }

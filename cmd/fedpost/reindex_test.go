@@ -15,7 +15,7 @@ import (
 func TestUpIndexesDeadLettersOfEarlierVersions(t *testing.T) {
 	t.Setenv("FEDPOST_API_TOKEN", token)
 	dir := t.TempDir()
-	f, err := start(t.Context(), dir, local.Place{Listen: "127.0.0.1:0"}, true, func(*settings) {}, slog.New(slog.DiscardHandler))
+	f, err := start(t.Context(), dir, local.ListenConfig{Listen: "127.0.0.1:0"}, true, func(*settings) {}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

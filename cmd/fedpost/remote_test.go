@@ -126,7 +126,7 @@ func onServer(t *testing.T) terminal {
 // serverWith starts a whole fedpost with changed settings.
 func serverWith(t *testing.T, change func(*settings)) terminal {
 	t.Helper()
-	f, err := start(t.Context(), t.TempDir(), local.Place{Listen: "127.0.0.1:0"}, true, change, slog.New(slog.DiscardHandler))
+	f, err := start(t.Context(), t.TempDir(), local.ListenConfig{Listen: "127.0.0.1:0"}, true, change, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,7 +411,7 @@ func TestWhatIsWrongOnACommandLineIsSaid(tt *testing.T) {
 	t.fails("no answer from fedpost at "+t.url+": dial tcp "+strings.TrimPrefix(t.url, "http://")+": connect: connection refused", "stats")
 }
 
-// canned answers every request with a text and notes it.
+// canned answers every request with a text and records it.
 func canned(t *testing.T, text string) (terminal, *string) {
 	t.Helper()
 	asked, pages := new(string), 0

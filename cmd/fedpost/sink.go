@@ -19,7 +19,7 @@ type sinkCommand struct {
 	Listen string `help:"Address to listen on. Default: loopback only." default:"127.0.0.1:8090"`
 }
 
-// Run receives until it is told to stop.
+// Run receives until it is stopped.
 func (c sinkCommand) Run(ctx context.Context, out io.Writer, log *slog.Logger) error {
 	api, err := c.client(ctx)
 	if err != nil {

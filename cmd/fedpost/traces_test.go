@@ -105,7 +105,7 @@ func TestATraceFollowsAnActivityToItsEnd(tt *testing.T) {
 	tt.Setenv("FEDPOST_API_TOKEN", token)
 	tt.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", spans.URL)
 	tt.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=one%20two")
-	f, err := start(tt.Context(), tt.TempDir(), local.Place{Listen: "127.0.0.1:0"}, true, quick, slog.New(slog.DiscardHandler))
+	f, err := start(tt.Context(), tt.TempDir(), local.ListenConfig{Listen: "127.0.0.1:0"}, true, quick, slog.New(slog.DiscardHandler))
 	if err != nil {
 		tt.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestADeadLetterThatIsSentAnewLinksToItsCall(tt *testing.T) {
 	spans := collector.New(tt)
 	tt.Setenv("FEDPOST_API_TOKEN", token)
 	tt.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", spans.URL)
-	f, err := start(tt.Context(), tt.TempDir(), local.Place{Listen: "127.0.0.1:0"}, true, func(s *settings) {
+	f, err := start(tt.Context(), tt.TempDir(), local.ListenConfig{Listen: "127.0.0.1:0"}, true, func(s *settings) {
 		tries, park := 1, false
 		s.Retry.Tries, s.Retry.Park = &tries, &park
 	}, slog.New(slog.DiscardHandler))

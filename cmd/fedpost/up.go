@@ -29,7 +29,7 @@ type up struct {
 	CPUProfile   string `name:"cpu-profile" help:"Write a processor profile to this file at the end, for go tool pprof." type:"path" placeholder:"FILE"`
 }
 
-// Run serves until it is told to stop.
+// Run serves until it is stopped.
 func (u *up) Run(ctx context.Context, log *slog.Logger) error {
 	stop, err := profile(u.CPUProfile)
 	if err != nil {
@@ -46,7 +46,7 @@ func (u *up) serve(ctx context.Context, log *slog.Logger) error {
 		}
 	}
 	limitMemory(memlimit.FromCgroup, log)
-	at := local.Place{Listen: u.Listen, Cert: u.TLSCert, Key: u.TLSKey}
+	at := local.ListenConfig{Listen: u.Listen, Cert: u.TLSCert, Key: u.TLSKey}
 	f, err := start(ctx, u.Data, at, u.AllowPrivate, nil, log)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (u *up) serve(ctx context.Context, log *slog.Logger) error {
 	return f.stop(err, grace)
 }
 
-// notify tells systemd of a change, if fedpost runs as a service of Type=notify.
+// notify reports a change to systemd, if fedpost runs as a service of Type=notify.
 func notify(state string, log *slog.Logger) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.Error("systemd was not notified", "state", state, "error", err)

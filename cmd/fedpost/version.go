@@ -16,7 +16,7 @@ var versionFile string
 // release is the version of fedpost.
 func release() string { return strings.TrimSpace(versionFile) }
 
-// versionCommand prints the version, and what it was built from, as the Go tool has noted
+// versionCommand prints the version, and what it was built from, as the Go tool has recorded
 // it in the binary.
 type versionCommand struct{}
 

@@ -8,7 +8,7 @@ import (
 )
 
 // failedExit is the exit status of `status --wait` where some recipients did not get the
-// activity, so that a script tells that from a mistake or an unreachable server (1).
+// activity, so that a script can distinguish it from a mistake or an unreachable server (1).
 const failedExit = 3
 
 // exitError is an error with an exit status of its own.

@@ -146,7 +146,7 @@ func TestEveryFieldOfARequestCounts(t *testing.T) {
 	}
 }
 
-func TestEverySharedInboxIsPreferredUnlessToldOtherwise(t *testing.T) {
+func TestEverySharedInboxIsPreferredUnlessTheCallerOptsOut(t *testing.T) {
 	recipients := `[{"inbox":"https://b.example/1","sharedInbox":"https://b.example/s"},{"inbox":"https://b.example/2","sharedInbox":"https://b.example/s"}]`
 	for more, want := range map[string]int{"": 1, `,"preferSharedInbox":true`: 1, `,"preferSharedInbox":false`: 2} {
 		w := newWorld(t).withKey()
@@ -203,7 +203,7 @@ func TestASipherJobCarriesItsPayloadExactly(t *testing.T) {
 	}
 }
 
-func TestADuplicateIsToldTheFirstID(t *testing.T) {
+func TestADuplicateIsAnsweredWithTheFirstID(t *testing.T) {
 	w := newWorld(t).withKey()
 	first := w.accepted(w.do("POST", "/v1/activities", submission(`"deduplicationKey":"k"`)), "queued")
 	again := w.accepted(w.do("POST", "/v1/activities", submission(`"deduplicationKey":"k"`)), "duplicate")
@@ -346,7 +346,7 @@ func (f failing) Check(context.Context, enqueue.Request) (enqueue.Preview, error
 	return enqueue.Preview{}, f.err
 }
 
-func TestEveryFailureTellsWhatToDo(t *testing.T) {
+func TestEveryFailureSaysWhatToDo(t *testing.T) {
 	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	outage := errors.New("dial tcp 10.0.0.7: refused")
 	for name, c := range map[string]struct {

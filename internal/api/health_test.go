@@ -48,9 +48,9 @@ func TestHealthNamesWhatTheOperatorCanMend(t *testing.T) {
 	}
 }
 
-// TestACauseThatOperatorsCanMendIsToldWithEveryFailure, because "try again" is no advice while
+// TestACauseThatOperatorsCanMendIsInEveryFailure, because "try again" is no advice while
 // the disk is full.
-func TestACauseThatOperatorsCanMendIsToldWithEveryFailure(t *testing.T) {
+func TestACauseThatOperatorsCanMendIsInEveryFailure(t *testing.T) {
 	down := problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.")
 	for _, c := range []struct {
 		err  error

@@ -87,7 +87,7 @@ func TestStrangersShareOneLimit(t *testing.T) {
 	}
 }
 
-func TestWithoutTokensAllShareOneLimitAndWithoutALimitNobodyIsTold(t *testing.T) {
+func TestWithoutTokensAllShareOneLimitAndWithoutALimitThereAreNoHeaders(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.RequestsPerMinute = 1 })
 	if res := w.do("GET", "/v1/activities/x", ""); res.Status != http.StatusNotFound || res.Header.Get("RateLimit") != `"anyone";r=0;t=60` {
 		t.Errorf("first %d %v", res.Status, res.Header)

@@ -140,7 +140,7 @@ func TestAnOutageKeepsRowsWaiting(t *testing.T) {
 	}
 }
 
-func TestARefusalHasTheAPIsProblemAndIsToldOnce(t *testing.T) {
+func TestARefusalHasTheAPIsProblemAndOneEvent(t *testing.T) {
 	_, p, accept := rowsWorld(t)
 	wrong, key := rowOf(1, `,"delya":"PT1H"`), "row's"
 	differs := rowOf(2, `,"deduplicationKey":"request's"`)

@@ -52,7 +52,7 @@ func TestOfABurstForAServerThatIsDownOnlyTheNewestIsSent(t *testing.T) {
 	}
 }
 
-func TestAnUpdateThatBringsNoNewsIsNotSent(t *testing.T) {
+func TestAnUpdateThatChangesNothingIsNotSent(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const inbox = "https://a.example/inbox"
 	first := w.Send(about(w, "Update", "same"), inbox)

@@ -106,7 +106,7 @@ func (f *feed) addRecorded(u *unit) {
 	}
 }
 
-// mayBeDone notes that all recipients of u are final, if u may be the last unit of its
+// mayBeDone remembers that all recipients of u are final, if u may be the last unit of its
 // activity. A large activity is checked when none of its recipients has finished for
 // Limits.Quiet.
 func (f *feed) mayBeDone(u *unit) {

@@ -20,8 +20,8 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// told lists the events of an activity, by inbox.
-func told(t *testing.T, w *world.World, id activity.ID) map[string][]events.Kind {
+// eventsOf lists the events of an activity, by inbox.
+func eventsOf(t *testing.T, w *world.World, id activity.ID) map[string][]events.Kind {
 	t.Helper()
 	kinds := map[string][]events.Kind{}
 	for cursor, more := "", true; more; {
@@ -39,7 +39,7 @@ func told(t *testing.T, w *world.World, id activity.ID) map[string][]events.Kind
 	return kinds
 }
 
-// TestEachBadEndIsOneEventWhateverCallFails, and none is told that did not come.
+// TestEachBadEndIsOneEventWhateverCallFails, and there is no other event.
 func TestEachBadEndIsOneEventWhateverCallFails(t *testing.T) {
 	sweep(t, func(t *testing.T, o world.Options) *world.World {
 		o.Policy = retry.ActivityPub()
@@ -54,7 +54,7 @@ func TestEachBadEndIsOneEventWhateverCallFails(t *testing.T) {
 			"https://fine.example/1": activity.Delivered, "https://gone.example/1": activity.Failed,
 			"https://refuses.example/1": activity.Failed, "https://down.example/1": activity.Dead,
 		})
-		got := told(t, w, id)
+		got := eventsOf(t, w, id)
 		want := map[string]events.Kind{
 			"https://gone.example/1": events.RecipientGone, "https://refuses.example/1": events.RecipientFailed, "https://down.example/1": events.RecipientDead,
 		}
@@ -70,9 +70,9 @@ func TestEachBadEndIsOneEventWhateverCallFails(t *testing.T) {
 	})
 }
 
-// TestManyThatFailAtTheSameInstantAreEachToldOnce: in up hundreds of invocations then number
+// TestManyThatFailAtTheSameInstantHaveOneEventEach: in up hundreds of invocations then number
 // events at once.
-func TestManyThatFailAtTheSameInstantAreEachToldOnce(t *testing.T) {
+func TestManyThatFailAtTheSameInstantHaveOneEventEach(t *testing.T) {
 	const failing = 600
 	synctest.Test(t, func(t *testing.T) {
 		refuse := world.SenderFunc(func(context.Context, activity.Activity) protocol.Attempt {
@@ -134,8 +134,8 @@ func (d *deaf) AppendEnds(ctx context.Context, ends []events.End) error {
 	return d.EventLog.AppendEnds(ctx, ends)
 }
 
-// TestAMessageWhoseEndsCannotBeToldComesBack until they are told, and nothing is sent again.
-func TestAMessageWhoseEndsCannotBeToldComesBack(t *testing.T) {
+// TestAMessageWhoseEventsCannotBeWrittenComesBack until they are written, and nothing is sent again.
+func TestAMessageWhoseEventsCannotBeWrittenComesBack(t *testing.T) {
 	w := world.New(t, world.Options{})
 	c := w.Config()
 	c.Events = &deaf{c.Events, 3 * 12} // each call is made three times
@@ -147,7 +147,7 @@ func TestAMessageWhoseEndsCannotBeToldComesBack(t *testing.T) {
 	}
 	id := w.Send(w.Activity("Create"), to...)
 	w.Run(2*time.Hour, 20*time.Second)
-	got := told(t, w, id)
+	got := eventsOf(t, w, id)
 	for _, inbox := range to {
 		if ks := got[inbox]; len(ks) != 1 || ks[0] != events.RecipientGone {
 			t.Fatalf("%s: %v", inbox, ks)
@@ -159,7 +159,7 @@ func TestAMessageWhoseEndsCannotBeToldComesBack(t *testing.T) {
 	}
 }
 
-func TestAServersOutageIsTold(t *testing.T) {
+func TestAServersOutageIsAnEvent(t *testing.T) {
 	w := world.New(t, world.Options{})
 	back := world.Start.Add(3 * time.Hour)
 	w.Servers.Script("down.example", func(r world.Request, n int) outcome.Outcome {
@@ -197,14 +197,14 @@ func TestDeliveriesOfAQuietProtocolMakeNoEvents(t *testing.T) {
 	id := w.Send(w.Activity("Create"), "https://gone.example/1")
 	w.Run(time.Minute, time.Second)
 	w.Expect(id, map[string]activity.State{"https://gone.example/1": activity.Failed})
-	if got := told(t, w, id); len(got) != 0 {
+	if got := eventsOf(t, w, id); len(got) != 0 {
 		t.Errorf("events %v, want none", got)
 	}
 }
 
-// TestAnActivityThatAsksForItIsToldDoneOnceWhateverCallFails, and never before its last
+// TestAnActivityThatAsksForItHasOneDoneEventWhateverCallFails, and never before its last
 // recipient has come to its end.
-func TestAnActivityThatAsksForItIsToldDoneOnceWhateverCallFails(t *testing.T) {
+func TestAnActivityThatAsksForItHasOneDoneEventWhateverCallFails(t *testing.T) {
 	sweep(t, func(t *testing.T, o world.Options) *world.World {
 		o.Policy = retry.ActivityPub()
 		o.Policy.GiveUp = 20 * time.Minute
@@ -220,7 +220,7 @@ func TestAnActivityThatAsksForItIsToldDoneOnceWhateverCallFails(t *testing.T) {
 	})
 }
 
-// checkDone checks that an activity was told done once, as its last event.
+// checkDone checks that an activity has one done event, its last.
 func checkDone(t *testing.T, w *world.World, id activity.ID, reason string) {
 	t.Helper()
 	var all []events.Event
@@ -250,7 +250,7 @@ func checkDone(t *testing.T, w *world.World, id activity.ID, reason string) {
 	}
 }
 
-func TestALargeActivityIsToldDoneByTheSchedule(t *testing.T) {
+func TestTheScheduleWritesTheDoneEventOfALargeActivity(t *testing.T) {
 	w := world.New(t, world.Options{})
 	var to []string
 	for i := range 120 { // of three chunks
@@ -262,20 +262,20 @@ func TestALargeActivityIsToldDoneByTheSchedule(t *testing.T) {
 	id := w.Send(a, to...)
 	other := w.Send(quiet, to[:3]...)
 	w.Run(24*time.Hour, 5*time.Minute)
-	if got := told(t, w, id); len(got) != 0 {
+	if got := eventsOf(t, w, id); len(got) != 0 {
 		t.Errorf("told %v while one recipient waits", got)
 	}
 	w.Run(9*24*time.Hour, time.Hour)
 	checkDone(t, w, id, "1 dead, 119 delivered")
-	if got := told(t, w, other); len(got) != 0 {
+	if got := eventsOf(t, w, other); len(got) != 0 {
 		t.Errorf("told %v of one that did not ask", got)
 	}
 }
 
-// TestALargeActivityIsToldDoneSoonAfterItsLastRecipient, in a process that lives on: of 201
+// TestALargeActivityHasItsDoneEventSoonAfterItsLastRecipient, in a process that lives on: of 201
 // ordered inboxes, which are messages of their own, and of several chunks. The schedule does
 // not run in this test.
-func TestALargeActivityIsToldDoneSoonAfterItsLastRecipient(t *testing.T) {
+func TestALargeActivityHasItsDoneEventSoonAfterItsLastRecipient(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		t.Run(string(name), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestALargeActivityIsToldDoneSoonAfterItsLastRecipient(t *testing.T) {
 				m := w.Mapping(name)
 				wg.Go(func() { m.Run(ctx) })
 				began := time.Now()
-				for len(told(t, w, id)) == 0 && time.Since(began) < time.Minute {
+				for len(eventsOf(t, w, id)) == 0 && time.Since(began) < time.Minute {
 					time.Sleep(100 * time.Millisecond) // virtual
 				}
 				cancel()
@@ -309,7 +309,7 @@ func TestALargeActivityIsToldDoneSoonAfterItsLastRecipient(t *testing.T) {
 	}
 }
 
-func TestACancelledActivityIsToldDone(t *testing.T) {
+func TestACancelledActivityHasADoneEvent(t *testing.T) {
 	w := world.New(t, world.Options{})
 	w.Servers.Script("down.example", world.Down)
 	a := w.Activity("Create")
@@ -323,10 +323,10 @@ func TestACancelledActivityIsToldDone(t *testing.T) {
 	checkDone(t, w, id, "1 cancelled, 1 delivered")
 }
 
-// TestAnEndThatOnlyAJournalHasIsToldThoughItsActivityExpires. Found by the simulation: the
+// TestAnEndThatOnlyAJournalHasIsAnEventThoughItsActivityExpires. Found by the simulation: the
 // message came back after its activity's expiry and before the claim of the worker that had
 // died, and was acknowledged before anybody had read the journal.
-func TestAnEndThatOnlyAJournalHasIsToldThoughItsActivityExpires(t *testing.T) {
+func TestAnEndThatOnlyAJournalHasIsAnEventThoughItsActivityExpires(t *testing.T) {
 	sweep(t, func(t *testing.T, o world.Options) *world.World {
 		w := oneByOne(t, o)
 		const inbox = "https://gone.example/1"
@@ -335,7 +335,7 @@ func TestAnEndThatOnlyAJournalHasIsToldThoughItsActivityExpires(t *testing.T) {
 		a.ExpiresAt = world.Start.Add(20 * time.Second)
 		id := w.Send(a, inbox)
 		w.Run(10*time.Minute, 5*time.Second)
-		switch r, ks := w.States(id)[inbox], told(t, w, id)[inbox]; {
+		switch r, ks := w.States(id)[inbox], eventsOf(t, w, id)[inbox]; {
 		case r.State == activity.Failed && (len(ks) != 1 || ks[0] != events.RecipientGone):
 			t.Errorf("it is failed, and what was told is %v", ks)
 		case r.State != activity.Failed && len(ks) > 0:

@@ -15,9 +15,9 @@ import (
 
 // Found by the simulation: a chunk whose failed target could not be split off was
 // taken up again when that target's server was down. It was parked, which is done
-// without a claim, so what was noted of the others was never recorded, and two
+// without a claim, so what the journal had of the others was never recorded, and two
 // weeks later their inboxes were queued for ever.
-func TestWhatWasNotedIsKnownAsLongAsTheActivity(t *testing.T) {
+func TestAJournalIsKeptAsLongAsTheActivity(t *testing.T) {
 	refusing := false
 	plan := faults.NewPlan()
 	w := world.New(t, world.Options{Plan: plan, Engine: engines.Embedded()})
@@ -41,9 +41,9 @@ func TestWhatWasNotedIsKnownAsLongAsTheActivity(t *testing.T) {
 	w.Expect(id, map[string]activity.State{"https://fine.example/inbox": activity.Delivered})
 }
 
-// A worker notes a refusal and dies before it keeps the activity for a retry. The next
+// A worker writes a refusal to its journal and dies before it keeps the activity for a retry. The next
 // worker has nothing to send and claims nothing, but it has the activity.
-func TestWhatRefusedIsKeptForARetryAlsoIfItWasOnlyNoted(t *testing.T) {
+func TestWhatRefusedIsKeptForARetryAlsoIfOnlyAJournalHasIt(t *testing.T) {
 	broken := false
 	plan := faults.NewPlan()
 	w := world.New(t, world.Options{Plan: plan})

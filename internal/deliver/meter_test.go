@@ -58,7 +58,7 @@ func (l *failingLedger) WriteJournal(context.Context, string, int, []ledger.Jour
 	return nil
 }
 
-// Who notes an outcome after its claim has lapsed does not count it: another worker may have
+// Who writes an outcome to the journal after its claim has lapsed does not count it: another worker may have
 // made the same attempt meanwhile, and counts what it records.
 func TestARecipientIsNotCountedTwiceAfterALapsedClaim(t *testing.T) {
 	now := time.Now()

@@ -47,10 +47,10 @@ func TestTheDoneEventIsOfTheRequestThatAskedForIt(t *testing.T) {
 					send("two")
 					w.Run(2*time.Hour, time.Minute)
 					second := activity.DerivedID(a.ID.Time(), string(a.ID)+"/two")
-					if got := told(t, w, a.ID); len(got[""]) != 0 {
+					if got := eventsOf(t, w, a.ID); len(got[""]) != 0 {
 						t.Errorf("the first, which did not ask, has %v", got)
 					}
-					if got := told(t, w, second); len(got[""]) != 1 {
+					if got := eventsOf(t, w, second); len(got[""]) != 1 {
 						t.Errorf("the second, which asked, has %v", got)
 					}
 				})

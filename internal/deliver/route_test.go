@@ -235,7 +235,7 @@ func TestAFinishedActivityIsKeptForAsLongAsItsRouteSays(t *testing.T) {
 	}
 }
 
-// crowd notes how many attempts are under way at once.
+// crowd records how many attempts are under way at once.
 type crowd struct {
 	mu         sync.Mutex
 	now, most  int

@@ -205,7 +205,7 @@ func TestManyDeliveriesToAnInboxThatVerifiesNoneCostFewPosts(t *testing.T) {
 // Found by the simulation: while deliveries to a host wait for its rate limit, the trial of
 // an inbox that answers 401 was parked among them, which closed the inbox's circuit. It was
 // opened anew by the next attempt, every few minutes.
-func TestATrialOfAnInboxNeedsNoTurnUnderTheLimitOfItsHost(t *testing.T) {
+func TestATrialOfAnInboxNeedsNoSlotUnderTheLimitOfItsHost(t *testing.T) {
 	long.NotUnderRace(t)
 	t.Parallel()
 	const good, bad = "https://slow.example/good", "https://slow.example/bad"

@@ -66,7 +66,7 @@ func TestAnyStringIsAValidKey(t *testing.T) {
 	}
 }
 
-func TestADifferentRequestUnderTheSameKeyIsToldSo(t *testing.T) {
+func TestADifferentRequestUnderTheSameKeyIsRefused(t *testing.T) {
 	for _, o := range []string{"", "o"} {
 		w := newWorld(t, faults.NewPlan())
 		first := w.must(request(key("k"), ordered(o)), enqueue.Queued)

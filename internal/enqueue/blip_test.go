@@ -17,7 +17,7 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// blip is a table that is out of reach while a call looks its key up and notes its records, and
+// blip is a table that is out of reach while a call looks its key up and writes its records, and
 // is back for its last write.
 type blip struct{ on bool }
 

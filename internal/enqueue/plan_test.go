@@ -309,7 +309,7 @@ func newWitness(t *testing.T, p *faults.Plan) *witness {
 	return n
 }
 
-func TestTheNoterIsToldOfWhatIsOnAQueueAndOfNothingElse(t *testing.T) {
+func TestTheCoalescerRecordsWhatIsOnAQueueAndNothingElse(t *testing.T) {
 	for name, c := range map[string]struct {
 		r    enqueue.Request
 		want []string

@@ -413,7 +413,7 @@ func TestAKeyBelongsToTheActorWhoseDocumentHasIt(t *testing.T) {
 	}
 }
 
-func TestEmptyListsOfBlindRecipientsTellNothing(t *testing.T) {
+func TestEmptyListsOfBlindRecipientsRevealNothing(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	if _, err := w.enqueue(request(body(`{"actor":"a","bto":[ ],"bcc":null,"object":{"bcc":[],"bto":"","to":"b"}}`))); err != nil {
 		t.Error(err)
@@ -466,7 +466,7 @@ func TestHeadersTravelWithTheActivityAndItsRecipients(t *testing.T) {
 	}
 }
 
-func TestHeadersTellRequestsApart(t *testing.T) {
+func TestHeadersDistinguishRequests(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	w.must(request(key("k"), headers("X-A: 1")), enqueue.Queued)
 	w.must(request(key("k"), headers("X-A: 1")), enqueue.Duplicate)

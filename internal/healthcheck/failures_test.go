@@ -38,9 +38,9 @@ func (broken) SaveServer(_ context.Context, s circuit.State) (circuit.State, err
 	return s, errors.New("injected: no server")
 }
 
-// TestFailuresOfShardsAndStepsAreAllTold: a shard that cannot be read is noted while steps of
+// TestFailuresOfShardsAndStepsAreAllReported: a shard that cannot be read is noted while steps of
 // servers of the shard before fail. Without a lock one of them was lost, or the run crashed.
-func TestFailuresOfShardsAndStepsAreAllTold(t *testing.T) {
+func TestFailuresOfShardsAndStepsAreAllReported(t *testing.T) {
 	w := world.New(t, world.Options{})
 	r := runner(w, &counting{}, func(c *healthcheck.Config) { c.Servers = broken{w.Store} })
 	for range 20 {

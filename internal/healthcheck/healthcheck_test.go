@@ -226,7 +226,7 @@ func TestAHostThatIsProbedSlowlyKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
-func TestDelayedWorkAndProtocolsOfTheirOwnHaveTheirTurn(t *testing.T) {
+func TestEachRunDoesDelayedWorkAndWhatProtocolsNeed(t *testing.T) {
 	w := world.New(t, world.Options{})
 	a, c := &part{}, &part{err: errors.New("registry is down")}
 	r := runner(w, &counting{}, func(cfg *healthcheck.Config) {

@@ -14,11 +14,11 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// TestWhatIsOverdueTakesNoTurnUnderARateLimit: a lot that has grown older than
+// TestWhatIsOverdueTakesNoSlotUnderARateLimit: a lot that has grown older than
 // deliveries may wait ends whole in one run, and what is not overdue goes at the
 // rate. With a turn for each overdue delivery, what comes after them would be
 // overdue in its turn.
-func TestWhatIsOverdueTakesNoTurnUnderARateLimit(t *testing.T) {
+func TestWhatIsOverdueTakesNoSlotUnderARateLimit(t *testing.T) {
 	const perMinute, old = 30, 400
 	w := world.New(t, world.Options{})
 	key := circuit.HostKey("down.example")

@@ -266,7 +266,7 @@ func TestGenerateMakesAKeyOfTheTypeAndNeverReplacesOne(t *testing.T) {
 	}
 }
 
-func TestUnknownKeysAndOutagesAreToldApart(t *testing.T) {
+func TestUnknownKeysAndOutagesAreDifferentErrors(t *testing.T) {
 	w := newWorld(t, keys.Options{})
 	if _, err := w.ring.SigningKey(t.Context(), "none"); !errors.Is(err, keys.ErrNotFound) {
 		t.Errorf("unknown: %v", err)

@@ -13,7 +13,7 @@ import (
 	"fedpost/internal/message"
 )
 
-// sender notes what it is sent, and fails messages by their bodies.
+// sender records what it is sent, and fails messages by their bodies.
 type sender struct {
 	queue.Sender
 	name queue.Name

@@ -16,7 +16,7 @@ import (
 )
 
 // TestAnActivityThatCannotBeReadHoldsUpTheEndOfNoOther: the run stopped at it, and each later
-// run met it first again, so no other activity that was due with it was ever told to be done.
+// run met it first again, so no other activity that was due with it ever had its done event.
 func TestAnActivityThatCannotBeReadHoldsUpTheEndOfNoOther(t *testing.T) {
 	for name, damaged := range map[string]func(activity.ID) table.Key{
 		"record": func(id activity.ID) table.Key { return table.Key{PK: "A#" + string(id), SK: "META"} },

@@ -157,7 +157,7 @@ func TestAReaderMissesNothingOfARestoredFeed(t *testing.T) {
 	}
 }
 
-// TestATimeIsFoundInTheFeed: a reader that begins at a time gets what was told then and later,
+// TestATimeIsFoundInTheFeed: a reader that begins at a time gets what was appended then and later,
 // whatever gaps the numbers of the logs have.
 func TestATimeIsFoundInTheFeed(t *testing.T) {
 	start := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
@@ -251,7 +251,7 @@ func tellDead(t *testing.T, st *store.Store, position int, at time.Time) {
 }
 
 // TestAWriterReadsOfALogWhatIsNew: its own item and the one before, however old the ends are,
-// and what other processes have told, which it does not tell again.
+// and what other processes have appended, which it does not append again.
 func TestAWriterReadsOfALogWhatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

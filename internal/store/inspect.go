@@ -153,8 +153,8 @@ func (s *Store) chunkState(items map[table.Key]table.Item, u message.Unit) (chun
 }
 
 // merge joins a chunk's state with the items of those positions that have messages of
-// their own. Unless read is nil, it adds what journals have noted of those positions: a
-// dead worker's note may be the only trace of a position's end.
+// their own. Unless read is nil, it adds what journals have of those positions: a
+// dead worker's entry may be the only trace of a position's end.
 func (s *Store) merge(ctx context.Context, read journals, chunk chunkState, items map[table.Key]table.Item, id activity.ID, number int, record ledger.Record) (map[int]ledger.Recipient, error) {
 	rs := chunk.recipients()
 	for k, it := range items {

@@ -15,7 +15,7 @@ import (
 	"fedpost/internal/store"
 )
 
-// watched notes the partitions that are read.
+// watched records the partitions that are read.
 type watched struct {
 	table.Table
 	engine *sqlite.Engine

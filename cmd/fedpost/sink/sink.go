@@ -42,7 +42,7 @@ type Inbox struct {
 	Key func(ctx context.Context, id string) (crypto.PublicKey, error)
 	// Answer answers a request whose signature is right.
 	Answer func(w http.ResponseWriter, r *http.Request, p Post)
-	// Refused, if not nil, is told why a request is answered 401.
+	// Refused, if not nil, is called with the reason why a request is answered 401.
 	Refused func(r *http.Request, why error)
 	Now     func() time.Time
 }

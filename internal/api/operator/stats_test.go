@@ -16,7 +16,7 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-func TestStatsTellWhatWaitsWhatBecameOfTheRestAndWhoIsDown(t *testing.T) {
+func TestStatsShowWhatWaitsHowTheRestEndedAndWhoIsDown(t *testing.T) {
 	w := newWorld(t)
 	for i := range 3 {
 		w.clock = start.Add(time.Duration(i) * time.Minute)

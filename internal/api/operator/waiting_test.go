@@ -25,9 +25,9 @@ func (quietFeed) Events(_ context.Context, after string, _ int) (events.Page, er
 	return events.Page{Next: after}, nil
 }
 
-// TestAReaderWhoCannotWaitIsToldWhenToComeAgain: 64 readers wait, and who comes then is
+// TestAReaderWhoCannotWaitGetsRetryAfter: 64 readers wait, and who comes then is
 // answered at once. Without a word of it, that reader would ask again at once, for ever.
-func TestAReaderWhoCannotWaitIsToldWhenToComeAgain(t *testing.T) {
+func TestAReaderWhoCannotWaitGetsRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		route := operator.EventRoutes(events.Feed{Store: quietFeed{}, Notifier: new(events.Notifier)})[0]
 		read := func(ctx context.Context, query string) (page client.Events, header string, took time.Duration) {

@@ -29,7 +29,7 @@ const token = "a token of these tests"
 // evil is what a stranger's server answers.
 const evil = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202eevil\u2066 \"'&{{.}} "
 
-// canned is an API that answers what a test wants and notes what it is asked to change.
+// canned is an API that answers what a test wants and records what it is asked to change.
 type canned struct {
 	testing.TB
 	mu      sync.Mutex

@@ -131,7 +131,7 @@ func TestABodyIsReadBackToTheByte(t *testing.T) {
 	}
 }
 
-func TestABodyWithASignatureAddedIsToldByItsID(t *testing.T) {
+func TestABodyWithASignatureAddedIsFoundByItsID(t *testing.T) {
 	signed := []byte(`{"type":"Create","id":"https://bench.example/activities/42","signature":{"id":"x"}}`)
 	if n, err := numberByID(signed); err != nil || n != 42 {
 		t.Errorf("%d, %v, want 42", n, err)

@@ -37,7 +37,7 @@ func newBook(p Plan) *book {
 	}
 }
 
-// take notes that a server, which had the head of the request at came, took a delivery.
+// take records that a server, which had the head of the request at came, took a delivery.
 func (b *book) take(activity, recipient, host int, came time.Time) {
 	if recipient < 0 || recipient >= b.plan.recipients(activity) || b.plan.host(activity, recipient) != host {
 		b.fault("server %d got activity %d for recipient %d, which are not of this run or not of this server", host, activity, recipient)

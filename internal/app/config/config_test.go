@@ -150,7 +150,7 @@ func TestNoSecretIsInAnError(t *testing.T) {
 
 // A role that nobody else could tell from another, or that nobody stands above, is a
 // mistake.
-func TestTokensOfRolesAreToldApart(t *testing.T) {
+func TestRolesHaveDifferentTokens(t *testing.T) {
 	const one, two = "a token of sixteen", "another of sixteen"
 	for _, c := range []struct{ operate, send, app, wrong string }{
 		{one, two, "", ""},

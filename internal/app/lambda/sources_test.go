@@ -7,7 +7,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-func TestAnEventIsToldByTheURLsOfTheQueues(t *testing.T) {
+func TestTheURLsOfTheQueuesIdentifyAnEvent(t *testing.T) {
 	urls := map[queue.Name]string{}
 	for _, n := range queue.Names {
 		urls[n] = "https://sqs.eu-central-1.amazonaws.com/123456789012/fedpost-" + string(n)

@@ -76,7 +76,7 @@ func (l *logged) errors() int {
 // are gone or do not belong together; that is said once, however many clients connect.
 func TestACertificateIsReadAgainWhenItChanges(t *testing.T) {
 	dir := t.TempDir()
-	at := Place{Listen: "127.0.0.1:0", Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	at := ListenConfig{Listen: "127.0.0.1:0", Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
 	cert, key := pair(t, 1)
 	replace(t, at.Cert, cert)
 	replace(t, at.Key, key)
@@ -149,21 +149,21 @@ func TestACertificateIsCheckedAtStart(t *testing.T) {
 	_, other := pair(t, 2)
 	c, k := file("cert", cert), file("key", key)
 	for about, p := range map[string]struct {
-		at   Place
+		at   ListenConfig
 		says string
 	}{
-		"without a key":           {Place{Listen: "127.0.0.1:0", Cert: c}, "both files"},
-		"without a certificate":   {Place{Listen: "127.0.0.1:0", Key: k}, "both files"},
-		"a file that is missing":  {Place{Listen: "127.0.0.1:0", Cert: c, Key: k + "x"}, "no such file"},
-		"the key of another":      {Place{Listen: "127.0.0.1:0", Cert: c, Key: file("other", other)}, "does not match"},
-		"on a socket":             {Place{Listen: "unix:" + filepath.Join(dir, "s"), Cert: c, Key: k}, "no TLS"},
-		"an address that is none": {Place{Listen: "nonsense", Cert: c, Key: k}, "listen on nonsense"},
+		"without a key":           {ListenConfig{Listen: "127.0.0.1:0", Cert: c}, "both files"},
+		"without a certificate":   {ListenConfig{Listen: "127.0.0.1:0", Key: k}, "both files"},
+		"a file that is missing":  {ListenConfig{Listen: "127.0.0.1:0", Cert: c, Key: k + "x"}, "no such file"},
+		"the key of another":      {ListenConfig{Listen: "127.0.0.1:0", Cert: c, Key: file("other", other)}, "does not match"},
+		"on a socket":             {ListenConfig{Listen: "unix:" + filepath.Join(dir, "s"), Cert: c, Key: k}, "no TLS"},
+		"an address that is none": {ListenConfig{Listen: "nonsense", Cert: c, Key: k}, "listen on nonsense"},
 	} {
 		if _, err := p.at.open(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), p.says) {
 			t.Errorf("%s: %v, want %q", about, err, p.says)
 		}
 	}
-	if _, err := teapot(t, Place{Listen: "0.0.0.0:0", Cert: c, Key: k}, ""); err == nil {
+	if _, err := teapot(t, ListenConfig{Listen: "0.0.0.0:0", Cert: c, Key: k}, ""); err == nil {
 		t.Error("with TLS a network is served without a token")
 	}
 }

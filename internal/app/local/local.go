@@ -40,9 +40,9 @@ type Services struct {
 
 // Options of a server.
 type Options struct {
-	// Place is where to listen.
-	Place Place
-	// Token is the token that clients authenticate with; empty: none. A place that
+	// Listen is where to listen.
+	Listen ListenConfig
+	// Token is the token that clients authenticate with; empty: none. An address that
 	// other machines can reach needs a token.
 	Token string
 
@@ -80,13 +80,13 @@ type Server struct {
 
 // Start starts serving.
 func Start(o Options) (*Server, error) {
-	if err := o.Place.check(); err != nil {
+	if err := o.Listen.check(); err != nil {
 		return nil, err
 	}
-	if o.Token == "" && !o.Place.private() {
-		return nil, fmt.Errorf("%w: set FEDPOST_API_TOKEN to a secret that clients send as Bearer token, or listen on 127.0.0.1 instead of %s", ErrNotLoopback, o.Place.Listen)
+	if o.Token == "" && !o.Listen.private() {
+		return nil, fmt.Errorf("%w: set FEDPOST_API_TOKEN to a secret that clients send as Bearer token, or listen on 127.0.0.1 instead of %s", ErrNotLoopback, o.Listen.Listen)
 	}
-	listener, err := o.Place.open(o.Log)
+	listener, err := o.Listen.open(o.Log)
 	if err != nil {
 		return nil, err
 	}

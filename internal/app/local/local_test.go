@@ -22,7 +22,7 @@ func TestOnlyLoopbackNeedsNoToken(t *testing.T) {
 			t.Errorf("loopbackName(%q) = %v", address, got)
 		}
 	}
-	_, err := Start(Options{Place: Place{Listen: "0.0.0.0:0"}, Log: slog.New(slog.DiscardHandler)})
+	_, err := Start(Options{Listen: ListenConfig{Listen: "0.0.0.0:0"}, Log: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, ErrNotLoopback) || !strings.Contains(err.Error(), "FEDPOST_API_TOKEN") {
 		t.Errorf("error %v, want one that names the setting", err)
 	}
@@ -36,7 +36,7 @@ func TestItServesTheQueuesTheScheduleAndTheAPI(t *testing.T) {
 	defer e.Close()
 	bodies, checked := make(chan string, 4), make(chan struct{}, 100)
 	s, err := Start(Options{
-		Place: Place{Listen: "127.0.0.1:0"}, Queue: e.Queue, Sweep: e.Sweep, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Listen: ListenConfig{Listen: "127.0.0.1:0"}, Queue: e.Queue, Sweep: e.Sweep, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Services: Services{
 			API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
 			Deliver: func(_ context.Context, _ queue.Name, batch []queue.Received) ([]string, error) {

@@ -28,7 +28,7 @@ func overTLS(t *testing.T) (address string, trust *tls.Config, log *logged) {
 	replace(t, keyFile, key)
 	log = &logged{}
 	lines := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	place, err := Place{Listen: "127.0.0.1:0", Cert: certFile, Key: keyFile}.open(lines)
+	place, err := ListenConfig{Listen: "127.0.0.1:0", Cert: certFile, Key: keyFile}.open(lines)
 	if err != nil {
 		t.Fatal(err)
 	}

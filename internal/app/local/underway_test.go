@@ -22,7 +22,7 @@ func TestAStopSaysWhatItCutsOff(t *testing.T) {
 	defer e.Close()
 	begun, release := make(chan struct{}, 3), make(chan struct{})
 	s, err := Start(Options{
-		Place: Place{Listen: "127.0.0.1:0"}, Queue: e.Queue, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Listen: ListenConfig{Listen: "127.0.0.1:0"}, Queue: e.Queue, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Services: Services{
 			API: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { begun <- struct{}{}; <-release }),
 			Deliver: func(context.Context, queue.Name, []queue.Received) ([]string, error) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestWhoAskedIsToldOfEachStep(t *testing.T) {
+func TestEachStepIsReportedToWhoAsked(t *testing.T) {
 	Begin(context.Background(), "work that nobody waits for", nil)
 	var told []string
 	ctx := With(t.Context(), func(what string, _ Part) { told = append(told, what) })

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// attempt is one that takes a time, and notes what becomes of it.
+// attempt is one that takes a time, and records what becomes of it.
 func attempt(host string, takes time.Duration, fate *sync.Map) *Attempt {
 	a := &Attempt{Host: host, Inbox: host + "/inbox", Receives: 1}
 	a.Do = func(signed func()) Result {

@@ -90,7 +90,7 @@ type model struct {
 	tickets, open  []*Ticket
 }
 
-// settle notes what the plan has decided.
+// settle records what the plan has decided.
 func (m *model) settle() {
 	p := m.plan
 	moved := map[*Attempt]bool{}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestMessagesWithoutASenderTakeTurnsForMemoryWithOthers: a flood of them would have all of it.
-func TestMessagesWithoutASenderTakeTurnsForMemoryWithOthers(t *testing.T) {
+// TestMessagesWithoutASenderShareMemoryWithOthers: a flood of them would have all of it.
+func TestMessagesWithoutASenderShareMemoryWithOthers(t *testing.T) {
 	p := newPlan(Bounds{Waiting: 4})
 	now := time.Duration(0)
 	held := p.take("held", "x", 8, 0, now)

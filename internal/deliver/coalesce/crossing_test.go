@@ -10,9 +10,9 @@ import (
 	"fedpost/internal/deliver/coalesce"
 )
 
-// TestOnlyOtherNewsInBetweenPostponesRedundancy: what says the same, or was accepted before what
+// TestOnlyADifferentActivityInBetweenPostponesRedundancy: what says the same, or was accepted before what
 // was delivered last, or too long ago to be under way, makes no redundant activity wait.
-func TestOnlyOtherNewsInBetweenPostponesRedundancy(t *testing.T) {
+func TestOnlyADifferentActivityInBetweenPostponesRedundancy(t *testing.T) {
 	const other = `{"type":"Update","object":{"id":"https://a/1","content":"other"}}`
 	ts := []activity.Target{{Inbox: "https://a.example/inbox", Stands: 1}}
 	for name, c := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"fedpost/internal/testkit/property"
 )
 
-func TestReadTellsTheSubject(t *testing.T) {
+func TestReadFindsTheSubject(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		want       coalesce.Subject // zero: never redundant

@@ -23,9 +23,9 @@ func TestWaitLastsAsLongAsItsContext(t *testing.T) {
 	})
 }
 
-// TestAnEndedContextIsToldThoughTheTimeIsOver: of two channels that are ready, a select
+// TestAnEndedContextIsReportedThoughTheTimeIsOver: of two channels that are ready, a select
 // takes either. A caller that is told of no error would send to a process that stops.
-func TestAnEndedContextIsToldThoughTheTimeIsOver(t *testing.T) {
+func TestAnEndedContextIsReportedThoughTheTimeIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {

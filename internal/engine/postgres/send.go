@@ -97,7 +97,7 @@ func (q *mq) insertStandard(ctx context.Context, ms []queue.Message) error {
 	})
 }
 
-// insertFIFO notes deduplication ids, locks the groups of the messages whose ids are new, and
+// insertFIFO stores deduplication ids, locks the groups of the messages whose ids are new, and
 // only then numbers these messages: the numbers of a group grow in the order of its commits.
 // A group whose last message is being deleted is waited for, and made again.
 const insertFIFO = withNow + `, given AS (

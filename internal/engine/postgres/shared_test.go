@@ -37,8 +37,8 @@ func TestAMessageThatBecomesVisibleBetweenTwoLooksIsNotSleptThrough(t *testing.T
 	})
 }
 
-// TestOtherProcessesAreToldOfMessagesThatNobodyHereWaitsFor listens as another process does.
-func TestOtherProcessesAreToldOfMessagesThatNobodyHereWaitsFor(t *testing.T) {
+// TestOtherProcessesAreNotifiedOfMessagesThatNobodyHereWaitsFor listens as another process does.
+func TestOtherProcessesAreNotifiedOfMessagesThatNobodyHereWaitsFor(t *testing.T) {
 	schema := pgtest.Schema(t)
 	e := pgtest.Open(t, postgres.Options{Schema: schema})
 	c, err := pgx.Connect(t.Context(), pgtest.URL(t))

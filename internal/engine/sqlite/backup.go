@@ -43,7 +43,7 @@ func (f Found) Err() error {
 	return fmt.Errorf("%w: %s (%d faults in all)", ErrDamaged, f.Damage[0], len(f.Damage))
 }
 
-// orphans count rows without the row that they belong to, by what is said of them.
+// orphans are queries that count rows whose parent row is missing, by the words for the damage.
 var orphans = []struct{ says, query string }{
 	{"%d messages have no body", `SELECT count(*) FROM message WHERE seq NOT IN (SELECT seq FROM body)`},
 	{"%d bodies have no message", `SELECT count(*) FROM body WHERE seq NOT IN (SELECT seq FROM message)`},
@@ -55,7 +55,7 @@ var orphans = []struct{ says, query string }{
 const mostDamage = 100
 
 // Inspect reads the whole data file at path, which may be in use by a running fedpost, and
-// reports what is in it and what is wrong. A file of a newer fedpost is an error.
+// reports its contents and its damage. A file of a newer fedpost is an error.
 func Inspect(ctx context.Context, path string) (f Found, err error) {
 	err = visit(ctx, path, func(s *session) error {
 		if err := s.exec("BEGIN"); err != nil { // one snapshot for all that is counted
@@ -159,7 +159,7 @@ func knownSchema(s *session) (version int, err error) {
 	return version, nil
 }
 
-// damaged says ErrDamaged of SQLite's errors that mean it.
+// damaged adds ErrDamaged to those errors of SQLite that mean it.
 func damaged(err error) error {
 	var se *sqlite.Error
 	if errors.As(err, &se) && (se.Code()&0xff == sqlite3.SQLITE_CORRUPT || se.Code()&0xff == sqlite3.SQLITE_NOTADB) {

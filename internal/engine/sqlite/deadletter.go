@@ -75,8 +75,8 @@ func (e *Engine) redriveAll(ctx context.Context, dead, to queue.Name) (int, erro
 	}
 }
 
-// redrive moves one step's messages to the queue to, or to their source queues if
-// to is empty.
+// redrive moves up to redriveStep messages to a queue, or to their source queues if to
+// is empty.
 func (e *Engine) redrive(s *session, dead, to queue.Name, moved map[queue.Name]int) (int, error) {
 	now := e.now().UnixMilli()
 	var seqs []int64

@@ -19,14 +19,14 @@ const (
 
 // gatherer finds the writes that share a commit.
 //
-// Callers queue up while a commit syncs, so groups grow with the load. But those that a
-// commit has just answered, and that go on to their next write, come too late for the group
-// behind it, which would take the first of them alone. So a group lets other goroutines run
-// first, as long as more writes come of it, if the group before it was shared: a lone
-// writer never waits. No timer needs tuning: goroutines that are ready run, and nobody sleeps.
+// Callers wait while a commit syncs, so groups grow with the load. But callers that a commit
+// has just answered come too late with their next write: the next group would take only the
+// first of them. So if the last group had several writes, a group yields to other goroutines
+// first, until a yield brings no more writes. A lone writer never waits. It needs no timer,
+// because goroutines that are ready run, and nobody sleeps.
 //
-// Where the processors are busy with other things (signatures by RSA), a wait takes as long
-// as they do. It cannot be cut short, so the groups behind a slow one do not wait.
+// Where the processors are busy with other things (signatures by RSA), a yield takes as long
+// as they do, and cannot be cut short. So the groups after a slow yield do not yield.
 type gatherer struct {
 	jobs   <-chan *job
 	now    func() time.Time
@@ -46,7 +46,7 @@ func (g *gatherer) group(group []*job, first *job) []*job {
 	return group
 }
 
-// waiting adds the writes that wait already.
+// waiting adds the writes that are waiting now.
 func (g *gatherer) waiting(group []*job) []*job {
 	for len(group) < maxGroup {
 		select {

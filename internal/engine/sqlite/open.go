@@ -31,9 +31,9 @@ var pragmas = []string{
 	"temp_store(memory)",
 }
 
-// Pages in memory, in KiB. The writer's have what it wrote last, which most reads want. A
-// reader that goes through old records would fill any cache with pages that nobody wants
-// again; the system has those in its memory, too.
+// Pages in memory, in KiB. The writer keeps what it wrote last, which most reads need. A
+// reader of old records would fill any cache with pages that are not read again; the
+// system caches those, too.
 const (
 	writerCache = "cache_size(-16000)"
 	readerCache = "cache_size(-2000)"
@@ -93,7 +93,7 @@ var ErrInUse = errors.New("the data folder is in use")
 
 // Lock makes sure that one process has the file at path, which need not exist, until release
 // is called. If another process has the file, the error wraps ErrInUse. A second writer
-// would be safe, thanks to SQLite's own locks, but its receivers would not wake up for
+// would be safe, because of SQLite's own locks, but its receivers would not wake up for
 // messages that the first process sends. The lock is an exclusive transaction on an empty
 // database beside the file: it works on every system that SQLite knows, and it goes with
 // the process however that ends. The file of the lock stays.
@@ -116,7 +116,7 @@ func Lock(path string) (release func() error, err error) {
 	return s.close, nil
 }
 
-// busy says what to do about an error, if it is that the file is in use.
+// busy adds what to do to an error that means that the file is in use.
 func busy(err error) error {
 	var se *sqlite.Error
 	if errors.As(err, &se) && se.Code()&0xff == sqlite3.SQLITE_BUSY {

@@ -85,7 +85,7 @@ type taking struct {
 	max        int
 	visibility time.Duration
 	got        []queue.Received
-	dead       int // messages that went to the dead letters
+	dead       int // messages that became dead letters
 }
 
 const selectStored = `SELECT m.seq, m.receives, m.grp, m.dedup, m.sent, b.body, b.attributes
@@ -130,8 +130,8 @@ func (t *taking) retake() error {
 }
 
 // all hands out the messages that a query finds until the receive is full. A
-// message that goes to the dead letters takes no place. A message that was handed
-// out is hidden, so the query does not find it again.
+// message that becomes a dead letter does not count. A message that was handed out
+// is hidden, so the query does not find it again.
 func (t *taking) all(where string, args ...any) error {
 	for len(t.got) < t.max {
 		want := t.max - len(t.got)
@@ -174,7 +174,7 @@ func (t *taking) ordered() error {
 	return nil
 }
 
-// run takes from one free group, which it leaves held or gone.
+// run takes from one free group. Afterwards the group is held, or has no messages.
 func (t *taking) run(group string) error {
 	// An expired message would keep its group in the list of groups for ever.
 	if err := discard(t.s, `queue = ? AND grp = ? AND fifo = 1 AND sent <= ?`, string(t.name), group, t.oldest()); err != nil {

@@ -72,7 +72,7 @@ func (q *mq) insertOne(s *session, m queue.Message, now, visible int64) error {
 	return r.insert(s, q.fifo)
 }
 
-// remember notes a deduplication id and reports whether it is new in its window.
+// remember stores a deduplication id and reports whether it is new in its window.
 func remember(s *session, n queue.Name, id string, now int64) (bool, error) {
 	// The window runs from the first message: a duplicate does not extend it.
 	res, err := s.change(`INSERT INTO dedup (queue, id, until) VALUES (?, ?, ?)

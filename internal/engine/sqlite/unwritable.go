@@ -39,7 +39,7 @@ func unwritable(err error, try func() error) error {
 	return err
 }
 
-// page is the smallest piece that file systems have room for, or not.
+// page is the smallest amount of space that file systems allocate.
 const page = 4 << 10
 
 // writeBeside writes a file beside the data file, and removes it. The data file itself must

@@ -67,8 +67,8 @@ var errUndo = errors.New("a job has to be undone")
 // commit runs a group in one transaction. A job that fails is undone alone; an
 // error means that the whole group failed.
 //
-// Savepoints cost as much as many a job, and most jobs that fail have found a condition
-// that does not hold, and changed nothing. So a group runs without savepoints, and again
+// A savepoint can cost as much as a job, and most jobs that fail have only found a
+// condition that does not hold, and changed nothing. So a group runs without savepoints, and again
 // with them if a job has to be undone.
 func (w *writer) commit(group []*job) error {
 	err := w.transact(group, w.trust)

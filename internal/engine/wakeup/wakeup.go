@@ -1,4 +1,4 @@
-// Package bell wakes the receivers of an engine that wait for messages, within one process.
+// Package wakeup wakes the receivers of an engine that wait for messages, within one process.
 // The SQLite and PostgreSQL engines notify it when messages arrive.
 package wakeup
 

@@ -197,7 +197,7 @@ func TestWhatIsRecordedIsCounted(t *testing.T) {
 	}
 }
 
-// meter notes what it is told.
+// meter records what it is told.
 type meter struct{ attempts, parked int }
 
 func (m *meter) Attempted(activity.Activity, outcome.Outcome, activity.State) { m.attempts++ }

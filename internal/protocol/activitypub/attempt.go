@@ -43,7 +43,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 		return d.failed
 	}
 	// The host's time-out begins when this machine has a processor for the signature.
-	done, err := d.Client.Turn(ctx, t.Host(), false)
+	done, err := d.Client.Acquire(ctx, t.Host(), false)
 	if err != nil {
 		return outbound.Failure(err)
 	}
@@ -135,12 +135,12 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 	return o
 }
 
-// post sends the activity once, and returns the request, too. done ends the caller's turn for signing,
+// post sends the activity once, and returns the request, too. done ends the caller's permit for signing,
 // if it has one.
 func (d *delivery) post(ctx context.Context, inbox string, extra []activity.Header, form httpsign.Form, asked *httpsign.Asked, done func()) (*http.Request, outbound.Answer, error) {
 	if done == nil {
 		var err error
-		if done, err = d.Client.Turn(ctx, activity.HostOf(inbox), true); err != nil {
+		if done, err = d.Client.Acquire(ctx, activity.HostOf(inbox), true); err != nil {
 			return nil, outbound.Answer{}, err
 		}
 	}

@@ -260,7 +260,7 @@ func TestASessionIsResumedWhileItsCertificatesAreValid(t *testing.T) {
 			})
 			now := start
 			cache := sessions{tls.NewLRUClientSessionCache(mostSessions)}
-			d := newDialer(Config{RootCAs: roots, AllowPrivate: true}, time.Hour, newTurns(1), cache)
+			d := newDialer(Config{RootCAs: roots, AllowPrivate: true}, time.Hour, newSemaphore(1), cache)
 			d.config.Time = func() time.Time { return now }
 			visit := func(host string) error {
 				raw, err := net.Dial("tcp", s.Listener.Addr().String())

@@ -62,7 +62,7 @@ type Config struct {
 
 func (c Config) proven(host string) bool { return c.Proven != nil && c.Proven(host) }
 
-func newDialer(c Config, timeout time.Duration, t *turns, s sessions) *tlsDialer {
+func newDialer(c Config, timeout time.Duration, semaphore *semaphore, s sessions) *tlsDialer {
 	connect := min(cmp.Or(c.Connect, 7*time.Second), timeout)
 	g := guard{allow: c.Allow, private: c.AllowPrivate}
 	return &tlsDialer{
@@ -74,9 +74,9 @@ func newDialer(c Config, timeout time.Duration, t *turns, s sessions) *tlsDialer
 			},
 			guard: g, proxy: newTunnel(c.Proxy), onion: newTunnel(c.Onion),
 		},
-		timeout: min(cmp.Or(c.TLS, 7*time.Second), timeout),
-		turns:   t,
-		proven:  c.proven,
+		timeout:   min(cmp.Or(c.TLS, 7*time.Second), timeout),
+		semaphore: semaphore,
+		proven:    c.proven,
 		config: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            c.RootCAs,

@@ -41,7 +41,7 @@ func BenchmarkHandshake(b *testing.B) {
 				}
 			}()
 			s := sessions{tls.NewLRUClientSessionCache(mostSessions)}
-			d := newDialer(Config{RootCAs: authorities}, time.Hour, newTurns(2), s)
+			d := newDialer(Config{RootCAs: authorities}, time.Hour, newSemaphore(2), s)
 			if c.classic {
 				d.config.CurvePreferences = []tls.CurveID{tls.X25519}
 			}
@@ -117,7 +117,7 @@ func BenchmarkCostlyChain(b *testing.B) {
 					}()
 				}
 			}()
-			d := newDialer(Config{RootCAs: roots}, time.Hour, newTurns(2), sessions{tls.NewLRUClientSessionCache(1)})
+			d := newDialer(Config{RootCAs: roots}, time.Hour, newSemaphore(2), sessions{tls.NewLRUClientSessionCache(1)})
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			before := thread(b)

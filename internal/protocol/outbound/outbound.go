@@ -30,7 +30,7 @@ const MaxBody = 64 << 10
 type Client struct {
 	transport http.RoundTripper
 	config    Config
-	turns     *turns
+	semaphore *semaphore
 }
 
 // New returns a client, or an error that says what is wrong with the configuration.
@@ -45,10 +45,10 @@ func New(c Config) (*Client, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	client := &Client{transport: c.Transport, config: c, turns: newTurns(turnsEach * runtime.GOMAXPROCS(0))}
+	client := &Client{transport: c.Transport, config: c, semaphore: newSemaphore(permitsEach * runtime.GOMAXPROCS(0))}
 	if client.transport == nil {
 		s := sessions{tls.NewLRUClientSessionCache(mostSessions)}
-		p := newPool(newDialer(c, c.Timeout, client.turns, s), newTransport(c.Timeout, c.MaxBody), s, c.Now, c.Idle)
+		p := newPool(newDialer(c, c.Timeout, client.semaphore, s), newTransport(c.Timeout, c.MaxBody), s, c.Now, c.Idle)
 		p.answer = perAnswer(c.MaxBody)
 		client.transport = p
 	}

@@ -20,11 +20,11 @@ func (e *TLSError) Unwrap() error { return e.Err }
 
 // tlsDialer makes the connections of a pool.
 type tlsDialer struct {
-	dialer  *route
-	config  *tls.Config
-	timeout time.Duration
-	turns   *turns
-	proven  func(host string) bool
+	dialer    *route
+	config    *tls.Config
+	timeout   time.Duration
+	semaphore *semaphore
+	proven    func(host string) bool
 }
 
 func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
@@ -58,8 +58,8 @@ func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (n
 	return w, nil
 }
 
-// handshake waits for a turn to compute; then the time for the handshake begins. An error wraps
-// ErrStopped if the time ended in a wait for a turn.
+// handshake waits for a permit to compute; then the time for the handshake begins. An error wraps
+// ErrStopped if the time ended in a wait for a permit.
 func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string) (*tls.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -75,12 +75,12 @@ func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string)
 		tickets.ticket = d.ticket
 	}
 	config.ClientSessionCache = tickets
-	computing := &computing{Conn: raw, ctx: ctx, turns: d.turns, purpose: d.purpose(address)}
+	computing := &computing{Conn: raw, ctx: ctx, semaphore: d.semaphore, purpose: d.purpose(address)}
 	conn := tls.Client(computing, config)
 	if err := computing.begin(); err != nil {
 		return nil, err
 	}
-	defer func() { computing.end(); computing.turns = nil }()
+	defer func() { computing.end(); computing.semaphore = nil }()
 	ctx, cancel := context.WithTimeoutCause(ctx, d.timeout, ErrTimeout)
 	defer cancel()
 	computing.ctx = ctx
@@ -90,7 +90,7 @@ func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string)
 	return conn, nil
 }
 
-// purpose is what a turn for a handshake with the host at an address is for.
+// purpose is what a permit for a handshake with the host at an address is for.
 func (d *tlsDialer) purpose(address string) purpose {
 	if host, err := activity.Authority(&url.URL{Scheme: "https", Host: address}); err == nil && d.proven(host) {
 		return begun

@@ -129,7 +129,7 @@ func (h *hostConns) ticketKnown() {
 	}
 }
 
-// ticket notes that the host has sent a TLS session ticket, or has refused an earlier one.
+// ticket records that the host has sent a TLS session ticket, or has refused an earlier one.
 func (p *pool) ticket(host string, came bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *pool) dialFailed(host string) {
 	p.less(host)
 }
 
-// less notes that a connection with a request, or one that was being made, has ended. A waiting
+// less records that a connection with a request, or one that was being made, has ended. A waiting
 // request makes another one. The caller holds p.mu.
 func (p *pool) less(host string) {
 	h := p.hosts[host]

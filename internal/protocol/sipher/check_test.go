@@ -275,7 +275,7 @@ func TestACheckThatIsNextToItselfStaysScheduled(t *testing.T) {
 	}
 }
 
-// counting answers for any server and notes how many were asked at once.
+// counting answers for any server and records how many were asked at once.
 type counting struct {
 	mu      sync.Mutex
 	now     int

@@ -9,9 +9,9 @@ import (
 	"fedpost/internal/protocol/webhook"
 )
 
-// TestAWebhookThatWasMovedTellsItsFormerAddressNothing: not what waits, nor after it was
+// TestAWebhookThatWasMovedSendsItsFormerAddressNothing: not what waits, nor after it was
 // deleted and made again.
-func TestAWebhookThatWasMovedTellsItsFormerAddressNothing(t *testing.T) {
+func TestAWebhookThatWasMovedSendsItsFormerAddressNothing(t *testing.T) {
 	b := newBed(t, true)
 	told := 0
 	former := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { told++ }))

@@ -80,7 +80,7 @@ var claims = group{"claims", []testCase{
 		b.advance(2 * lease)
 		w.refused(w.chunk(), "second", ledger.ErrClaimed)
 	}},
-	{"AStaleMessageIsToldSo", func(b *bed) {
+	{"AStaleMessageIsRefusedAsStale", func(b *bed) {
 		w := b.work(3)
 		c := w.claim(w.one(1, 2), "first")
 		w.record(&c, w.outcomeOf(1, activity.Retrying, 2))

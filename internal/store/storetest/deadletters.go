@@ -14,7 +14,7 @@ import (
 )
 
 var deadLetters = group{"dead letters", []testCase{
-	{"ALetterIsReadAsItWasBuried", func(b *bed) {
+	{"ADeadLetterIsReadAsItWasWritten", func(b *bed) {
 		l := b.deadLetter(b.newID(), 3)
 		l.Activity.Body = "{\"content\":\"<p>naïve & \\u2028 ☃</p>\"}\n"
 		l.Last.LastError, l.Last.Response, l.Last.LastStatus, l.Last.Attempts = "503", "<busy>", 503, 5
@@ -208,7 +208,7 @@ var deadLetters = group{"dead letters", []testCase{
 		b.advance(l.Forget.Sub(b.Now()))
 		b.same([]deadletter.DeadLetter(nil), b.deadLettersOf(deadletter.Filter{Name: l.Name()}))
 	}},
-	{"ALargeBodyIsBuriedOnceForAll", func(b *bed) {
+	{"DeadLettersShareALargeBody", func(b *bed) {
 		id := b.newID()
 		var ls []deadletter.DeadLetter
 		for p := range 50 {

@@ -19,13 +19,13 @@ import (
 )
 
 var feed = group{"feed", []testCase{
-	{"AnEndIsToldAsItWas", func(b *bed) {
+	{"AnEndIsAppendedAsItWas", func(b *bed) {
 		after := b.feedEnd()
 		id, inbox := b.newID(), b.inbox()
 		about := events.About{ID: "https://social.example/a/1", Type: "Create", Actor: "https://social.example/u/ä"}
 		e := b.end(id, about, inbox, ledger.Recipient{Chunk: 2, Position: 3, State: activity.Failed, LastStatus: 403, LastError: "403 <Forbidden>"})
 		b.must(b.AppendEnds(b.ctx, []events.End{e}))
-		got := b.told(after, id)
+		got := b.eventsOf(after, id)
 		want := e.Event
 		want.Time = got[0].Time
 		b.same([]events.Event{want}, got)
@@ -33,7 +33,7 @@ var feed = group{"feed", []testCase{
 			b.t.Errorf("the event is %+v, want recipient.failed of %s for 403", want, inbox)
 		}
 		if d := want.Time.Sub(b.Now()); d < 0 || d > time.Hour*24*60 {
-			b.t.Errorf("told at %v, now is %v", want.Time, b.Now())
+			b.t.Errorf("appended at %v, now is %v", want.Time, b.Now())
 		}
 	}},
 	{"EndsThatMakeNoEvents", func(b *bed) {
@@ -43,7 +43,7 @@ var feed = group{"feed", []testCase{
 			}
 		}
 	}},
-	{"AnEndThatIsToldAgainIsOneEvent", func(b *bed) {
+	{"AnEndThatIsAppendedAgainIsOneEvent", func(b *bed) {
 		after, id := b.feedEnd(), b.newID()
 		var ends []events.End
 		for i := range 250 { // more than an item has
@@ -54,12 +54,12 @@ var feed = group{"feed", []testCase{
 		b.advance(time.Hour)
 		b.must(b.AppendEnds(b.ctx, []events.End{b.end(b.newID(), events.About{}, b.inbox(), ledger.Recipient{State: activity.Dead})}))
 		b.must(b.AppendEnds(b.ctx, ends))
-		if got := b.told(after, id); len(got) != 250 {
+		if got := b.eventsOf(after, id); len(got) != 250 {
 			b.t.Errorf("%d events, want 250", len(got))
 		}
 		again := b.end(id, events.About{}, ends[0].Inbox, ledger.Recipient{State: activity.Dead, Generation: 3})
 		b.must(b.AppendEnds(b.ctx, []events.End{again})) // it was retried, and died anew
-		if got := b.told(after, id); len(got) != 251 {
+		if got := b.eventsOf(after, id); len(got) != 251 {
 			b.t.Errorf("%d events, want 251", len(got))
 		}
 	}},
@@ -126,21 +126,21 @@ var feed = group{"feed", []testCase{
 		}
 		b.must(b.AppendEnds(b.ctx, last)) // again, after a crash
 		for i, id := range ids {
-			got := b.told(after, id)
+			got := b.eventsOf(after, id)
 			if len(got) != 1 || got[0].Kind != events.RecipientGone || got[0].Count != i+1 || !got[0].Since.Equal(began) {
 				b.t.Fatalf("answer %d: %+v", i+1, got)
 			}
 		}
 	}},
-	{"AnAnswerIsCountedOnceAlthoughItsEventWasNotTold", func(b *bed) {
+	{"AnAnswerIsCountedOnceAlthoughItsEventWasNotAppended", func(b *bed) {
 		after, inbox, id := b.feedEnd(), b.inbox(), b.newID()
 		e := []events.End{b.end(id, events.About{}, inbox, ledger.Recipient{State: activity.Failed, LastStatus: 404})}
 		deaf := &failing{Table: b.table, rate: 1, only: "E#"}
 		if err := store.New(deaf, b.Now).AppendEnds(b.ctx, e); err == nil {
-			b.t.Fatal("told")
+			b.t.Fatal("the end was appended")
 		}
 		b.must(b.AppendEnds(b.ctx, e))
-		if got := b.told(after, id); len(got) != 1 || got[0].Count != 1 {
+		if got := b.eventsOf(after, id); len(got) != 1 || got[0].Count != 1 {
 			b.t.Errorf("events %+v, want one with the count 1", got)
 		}
 	}},
@@ -327,7 +327,7 @@ func (b *bed) all(after string) (all []events.Event) {
 	}
 }
 
-func (b *bed) told(after string, id activity.ID) []events.Event {
+func (b *bed) eventsOf(after string, id activity.ID) []events.Event {
 	b.t.Helper()
 	return slices.DeleteFunc(b.all(after), func(e events.Event) bool { return e.ActivityID != id })
 }
@@ -363,12 +363,12 @@ func (f *failing) write(pk string, do func() error) error {
 	return errLost
 }
 
-// manyWriters: writers whose clocks differ, whose writes fail and which all tell the same
+// manyWriters: writers whose clocks differ, whose writes fail and which all append the same
 // ends, while readers follow.
 func manyWriters(b *bed) {
 	const writers, activities, each = 6, 12, 5
 	after := b.feedEnd()
-	// Other tests on the table may have told events by clocks that run ahead.
+	// Other tests on the table may have appended events by clocks that run ahead.
 	end, err := events.ParseCursor(after)
 	b.must(err)
 	for _, e := range b.all(end.Back(1).String()) {

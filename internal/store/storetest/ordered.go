@@ -161,7 +161,7 @@ func (d *derivation) create(r ledger.Record, prev int, contested bool) (ledger.R
 }
 
 // compete has 64 callers make their calls at once: one id comes out, and one
-// caller is told that it is new.
+// caller learns that it is new.
 func (d *derivation) compete(call func(i int) (r ledger.Record, prev int, contested bool)) {
 	d.t.Helper()
 	const callers = 64

@@ -157,7 +157,7 @@ var records = group{"records", []testCase{
 			b.t.Errorf("inspecting a chunk of long answers costs %+v", state)
 		}
 	}},
-	{"WhatWasNotedIsFoundWhenTheClaimHasLapsed", func(b *bed) {
+	{"TheJournalIsFoundWhenTheClaimHasLapsed", func(b *bed) {
 		w, other, single := b.work(4), b.work(4), b.work(4)
 		journal := string(b.newID())
 		chunk, one, foreign := w.chunk(), single.one(3, 1), other.chunk()
@@ -206,7 +206,7 @@ var records = group{"records", []testCase{
 		}
 		b.same([]int{1}, sorted(other.inspect(other.chunk()).Recipients))
 
-		// The next claim has what was noted of the last, and another journal.
+		// The next claim has the journal of the last, and another journal.
 		c := w.claimNoting(chunk, "next", "another of "+journal)
 		for p, state := range map[int]activity.State{0: activity.Delivered, 2: activity.Failed} {
 			if got := c.Known.Recipients[p]; got.State != state || len(got.LastError) > 100 || got.Response != "" {
@@ -218,7 +218,7 @@ var records = group{"records", []testCase{
 		w.record(&c, w.outcome(1, activity.Delivered))
 		b.same([]int{0, 1, 2}, sorted(w.inspect(w.chunk()).Recipients))
 	}},
-	{"WhatWasNotedAndThenRecordedIsReadAsRecorded", func(b *bed) {
+	{"WhatIsInTheJournalAndRecordedIsReadAsRecorded", func(b *bed) {
 		w := b.work(2)
 		u, journal := w.chunk(), string(b.newID())
 		c := w.claimNoting(u, "chunk", journal)

@@ -68,7 +68,7 @@ var webhooks = group{"webhooks", []testCase{
 		}
 		b.must(b.DeleteWebhook(b.ctx, w.ID))
 	}},
-	{"ADisabledWebhookIsTold", func(b *bed) {
+	{"ADisabledWebhookIsAnEvent", func(b *bed) {
 		after := b.feedEnd()
 		w, err := b.SaveWebhook(b.ctx, b.webhook())
 		b.must(err)
@@ -89,11 +89,11 @@ var webhooks = group{"webhooks", []testCase{
 			}
 		}
 		if n != 1 {
-			b.t.Errorf("told %d times", n)
+			b.t.Errorf("%d events", n)
 		}
 		b.must(b.DeleteWebhook(b.ctx, w.ID))
 	}},
-	{"AWebhooksHostIsNoNews", func(b *bed) {
+	{"AWebhooksHostHasNoEvents", func(b *bed) {
 		after, st := b.feedEnd(), b.server()
 		host, _ := circuit.HostOf(strings.ToLower(st.Key))
 		st.Key = circuit.HostKey(host)

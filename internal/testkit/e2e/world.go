@@ -132,7 +132,7 @@ func (w *World) start(s config.Local, o Options, timeout time.Duration) *local.S
 		w.t.Fatal(err)
 	}
 	server, err := local.Start(local.Options{
-		Place: local.Place{Listen: "127.0.0.1:0"}, Queue: ports.Queue,
+		Listen: local.ListenConfig{Listen: "127.0.0.1:0"}, Queue: ports.Queue,
 		Sweep: func(ctx context.Context) error {
 			if w.ports.Sweep == nil {
 				return ports.Tally.Settle(ctx)

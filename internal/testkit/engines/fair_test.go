@@ -52,9 +52,9 @@ func TestAGroupThatSendsMuchHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestARetryTakesTheTurnOfItsGroupWhenItIsDue, as does a message with a delay: it would stand behind
+// TestARetryIsDatedBackWhenItIsDue, as does a message with a delay: it would stand behind
 // all that others send in the ten minutes after that, on a queue that gets more than is received.
-func TestARetryTakesTheTurnOfItsGroupWhenItIsDue(t *testing.T) {
+func TestARetryIsDatedBackWhenItIsDue(t *testing.T) {
 	for _, e := range []Engine{Maps(), Embedded(), Postgres()} {
 		t.Run(e.Name, func(t *testing.T) {
 			start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

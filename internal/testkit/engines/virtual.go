@@ -125,7 +125,7 @@ func (t through) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	return q.SendBatch(ctx, sent)
 }
 
-// stir notes that the server may have a message to receive.
+// stir records that the server may have a message to receive.
 func (v *virtual) stir() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -174,7 +174,7 @@ func (t through) ChangeVisibility(ctx context.Context, handle string, d time.Dur
 	return nil
 }
 
-// timeless notes the delay and the deduplication window of a message to be sent, and
+// timeless records the delay and the deduplication window of a message to be sent, and
 // returns the message without them.
 func (v *virtual) timeless(m queue.Message) queue.Message {
 	v.mu.Lock()
@@ -225,7 +225,7 @@ func (v *virtual) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.
 	return got, nil
 }
 
-// hold notes that the server hides a message, and reports whether the message may be
+// hold records that the server hides a message, and reports whether the message may be
 // received by the test's clock.
 func (v *virtual) hold(r *queue.Received, visibility time.Duration) bool {
 	h := v.held[r.ID]

@@ -54,7 +54,7 @@ func (s *sim) submitBatch(p Post, name string) {
 	}
 }
 
-// answeredBatch notes the answer to a try of a batch: one for each of its posts.
+// answeredBatch records the answer to a try of a batch: one for each of its posts.
 func (s *sim) answeredBatch(all []*posted, status int, body string) {
 	var answer struct {
 		Activities []json.RawMessage `json:"activities"`

@@ -130,13 +130,13 @@ func (b *book) host(name string) *hostBook {
 	return h
 }
 
-// answered notes the answer to a try of a post.
+// answered records the answer to a try of a post.
 func (b *book) answered(p *posted, status int, body string) {
 	switch {
 	case status == 0:
 		p.unsure = true
 	case status != http.StatusAccepted:
-		b.story.tell("post %d is answered %d %.200s", p.N, status, body)
+		b.story.print("post %d is answered %d %.200s", p.N, status, body)
 		if b.calm() && status != http.StatusConflict {
 			b.fail("refused", "post %d is answered %d although it is in order: %.300s", p.N, status, body)
 		}
@@ -148,7 +148,7 @@ func (b *book) answered(p *posted, status int, body string) {
 		if len(p.ids) == 0 {
 			p.answeredAt = time.Now()
 			b.promise(p)
-			b.story.tell("post %d is accepted: %d recipients, ordering key %q, %s", p.N, len(p.Recipients), p.Ordering, id)
+			b.story.print("post %d is accepted: %d recipients, ordering key %q, %s", p.N, len(p.Recipients), p.Ordering, id)
 		} else if !slices.Contains(p.ids, id) && !b.unguarded(p) {
 			b.fail("two ids", "post %d with deduplication key %q was accepted as %s and as %s", p.N, p.Dedup, p.ids[0], id)
 		}
@@ -165,7 +165,7 @@ func (b *book) unguarded(p *posted) bool {
 	return p.tries > 1 && !b.calm() && b.settings.Deduplication.Fallback == "open"
 }
 
-// requested notes a request that reached a server, and what it makes of it.
+// requested records a request that reached a server, and what it makes of it.
 func (b *book) requested(p *process, s *server, r request, a Answer) {
 	b.requests++
 	if !r.post {
@@ -173,7 +173,7 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	}
 	b.begins(r)
 	h, now := b.host(r.host), time.Now()
-	b.story.tell("%s POSTs %d to %s%s: %s", p.name(), r.n, r.host, r.path, a)
+	b.story.print("%s POSTs %d to %s%s: %s", p.name(), r.n, r.host, r.path, a)
 	switch {
 	case a.Kind == Accepts || a.Kind == Swallows:
 		h.good, h.posts, h.vain = now, nil, 0
@@ -210,7 +210,7 @@ func (h *hostBook) ends(r request, a Answer) bool {
 	return h.refused[key]%tries == 0
 }
 
-// accepted notes that a server took a post.
+// accepted records that a server took a post.
 func (b *book) accepted(p *process, s *server, r request, lost bool) {
 	of := b.posts[r.n]
 	if of == nil {
@@ -250,7 +250,7 @@ func (b *book) accepted(p *process, s *server, r request, lost bool) {
 	}
 }
 
-// dropped notes that a server answered 202 to a form that it does not take.
+// dropped records that a server answered 202 to a form that it does not take.
 func (b *book) dropped(s *server, r request) {
 	if of := b.posts[r.n]; of != nil && of.inboxes["https://"+r.host+r.path] != nil {
 		of.inboxes["https://"+r.host+r.path].dropped = true
@@ -360,14 +360,14 @@ func (b *book) died(p *process) {
 	}
 }
 
-// troubled notes until when a call of a process goes wrong, or takes long.
+// troubled records until when a call of a process goes wrong, or takes long.
 func (b *book) troubled(p *process, f fate) {
 	if until := time.Now().Add(f.before + f.after + 1); (f.fault.Kind != 0 || f.before+f.after > time.Second) && until.After(p.troubled) {
 		p.troubled = until
 	}
 }
 
-// called notes a call to a port.
+// called records a call to a port.
 func (b *book) called(p *process, c faults.Call) {
 	if c.Target != "table" {
 		return

@@ -41,7 +41,7 @@ func (b *book) promise(p *posted) {
 	})
 }
 
-// begins notes that an attempt at a delivery has begun.
+// begins records that an attempt at a delivery has begun.
 func (b *book) begins(r request) {
 	of := b.posts[r.n]
 	if of == nil || of.Within == 0 {

@@ -48,7 +48,7 @@ func (s *sim) act(a Act) {
 				p.skew -= a.For
 			}
 		}
-		s.story.tell("%s %s", a.Do, a.For)
+		s.story.print("%s %s", a.Do, a.For)
 	case a.Do == Register:
 		s.register(a, name)
 	default:
@@ -229,7 +229,7 @@ func (s *sim) operate(a Act, name string) {
 			path, body = "/v1/activities/"+string(ids[0])+"/retry", `{"states":["failed","dead"]}`
 		}
 	}
-	s.story.tell("an operator: %s %s", a.Do, a.Host)
+	s.story.print("an operator: %s %s", a.Do, a.Host)
 	var answer string
 	for try := range 8 {
 		var status int
@@ -250,7 +250,7 @@ func (s *sim) operate(a Act, name string) {
 		}
 		s.wait(name, 10*time.Second)
 	}
-	s.story.tell("an operator's %s %s is not heard: %.300s", method, path, answer)
+	s.story.print("an operator's %s %s is not heard: %.300s", method, path, answer)
 	if s.calm() {
 		s.fail("operator", "%s %s with %s is not done: %s", method, path, body, answer)
 	}

@@ -65,10 +65,10 @@ func newKeyring(actors int) keyring {
 	return k
 }
 
-// offer notes that a key may be used from now on.
+// offer records that a key may be used from now on.
 func (k keyring) offer(actor, number int) { k[actor][number] = time.Time{} }
 
-// replaced notes that a key is the one to use, in place of all others.
+// replaced records that a key is the one to use, in place of all others.
 func (k keyring) replaced(actor, number int, now time.Time) {
 	for other, at := range k[actor] {
 		if other != number && at.IsZero() {

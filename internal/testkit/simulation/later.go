@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// later adds what the simulation learnt to tell later: batches, news that supersedes
-// other news, new keys. Like rare situations they have chances of their own, so that seeds
+// later adds what the simulation has learnt later: batches, versions that supersede
+// other versions, new keys. Like rare situations they have chances of their own, so that seeds
 // without them remain the stories that they were.
 func (d *drawing) later() {
 	rest := d.chances

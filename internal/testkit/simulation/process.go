@@ -124,7 +124,7 @@ func (p *process) die(why string) {
 	}
 	p.dead.Store(true)
 	p.end()
-	p.story.tell("%s dies (%s)", p.name(), why)
+	p.story.print("%s dies (%s)", p.name(), why)
 	p.book.died(p)
 	p.goes(func() {
 		p.wait(p.name()+" starts again", time.Duration(1+p.draw("rebirth", p.name())%90)*time.Second)

@@ -37,7 +37,7 @@ func (d *drawing) rare() {
 	case 13, 14:
 		d.closing()
 	case 15:
-		d.news()
+		d.versions()
 	case 16:
 		d.halves()
 	}

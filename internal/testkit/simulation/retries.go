@@ -60,7 +60,7 @@ func (s *sim) retried(p Post, to Inbox, e expectation, at time.Duration) expecta
 	return again
 }
 
-// retryAnswered notes whether a retry took up all that had failed.
+// retryAnswered records whether a retry took up all that had failed.
 func (s *sim) retryAnswered(a Act, body string) {
 	var answer struct {
 		Retried, Unavailable int
@@ -70,6 +70,6 @@ func (s *sim) retryAnswered(a Act, body string) {
 		s.fail("operator", "a retry of post %d is answered %.300q: %v", a.N, body, err)
 		return
 	}
-	s.story.tell("a retry of post %d takes up %d, and not %d", a.N, answer.Retried, answer.Unavailable)
+	s.story.print("a retry of post %d takes up %d, and not %d", a.N, answer.Retried, answer.Unavailable)
 	s.book.posts[a.N].retried[a.At] = answer.Unavailable == 0 && answer.NextCursor == ""
 }

@@ -167,7 +167,7 @@ type Post struct {
 	// Within, if not 0, is by when after its acceptance, or its delay, each of its deliveries
 	// has begun, whatever strangers do.
 	Within time.Duration
-	// Subject, if not empty, is the object that the post tells the news of; what newer news
+	// Subject, if not empty, is the object of which the post is a version; what a newer version
 	// has made needless need not be sent (coalesce).
 	Subject string
 }

@@ -219,13 +219,13 @@ func (s *sim) sweeper() {
 // only, if not empty, is the one kind of promise that is looked at.
 var only string
 
-// fail notes the first promise that was broken, with which the story ends.
+// fail records the first promise that was broken, with which the story ends.
 func (s *sim) fail(kind, format string, args ...any) {
 	if only != "" && kind != only || s.failed.Swap(true) {
 		return
 	}
 	s.book.violation = &Violation{Kind: kind, Text: fmt.Sprintf(format, args...), At: time.Since(s.began)}
-	s.story.tell("BROKEN %s: %s", kind, s.book.violation.Text)
+	s.story.print("BROKEN %s: %s", kind, s.book.violation.Text)
 }
 
 // end is when everything should have come to rest.

@@ -115,7 +115,7 @@ func (s *sim) register(a Act, name string) {
 	}
 	v.peer.Know(ownOrigin, s.us.PublicKey(), s.us.EncryptionKey()) // it has discovered us before
 	status, answer := s.call(name, http.MethodPost, "/discover", string(body))
-	s.story.tell("%s registers, and is answered %d %.100s", v.Host, status, answer)
+	s.story.print("%s registers, and is answered %d %.100s", v.Host, status, answer)
 	if v.registered++; status != http.StatusOK || !s.watchful() {
 		return
 	}
@@ -132,19 +132,19 @@ func (s *sim) register(a Act, name string) {
 // watchful reports whether checks are expected on time.
 func (s *sim) watchful() bool { return s.calm() && s.disorder() == 0 && !s.over.Load() }
 
-// discovered notes that a server was asked for its card.
+// discovered records that a server was asked for its card.
 func (v *server) discovered(p *process, r *http.Request) {
 	if r.Method == http.MethodGet {
 		v.asked++
 		if strings.HasSuffix(actorOf(r.Context()), "/schedule") {
 			v.checks++
 			v.checkedAt = time.Since(p.began)
-			p.story.tell("%s checks %s", p.name(), v.Host)
+			p.story.print("%s checks %s", p.name(), v.Host)
 		}
 	}
 }
 
-// tried notes a try of a job, of which there are five.
+// tried records a try of a job, of which there are five.
 func (v *server) tried(p *process, n int) {
 	v.tries[n]++
 	of := p.book.posts[n]
@@ -162,7 +162,7 @@ func (v *server) faultedBy(p *process, req request) {
 	}
 }
 
-// faulted notes that a delivery to a server got no answer. If it may be asked itself how it
+// faulted records that a delivery to a server got no answer. If it may be asked itself how it
 // is, it is asked within minutes, and not more often than it may be.
 func (v *server) faulted(p *process, checkable bool) {
 	s := p.sim

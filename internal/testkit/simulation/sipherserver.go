@@ -60,7 +60,7 @@ func (v *server) sipher(p *process, r *http.Request, req request) (*http.Respons
 		v.discovered(p, r)
 	}
 	if req.post && req.path != "/discover" {
-		s.story.tell("%s POSTs %d to %s%s: %s", p.name(), req.n, req.host, req.path, a)
+		s.story.print("%s POSTs %d to %s%s: %s", p.name(), req.n, req.host, req.path, a)
 	}
 	if req.path == "/proxy" {
 		pa := phaseAt(v.Sipher.Proxying, time.Since(s.began))
@@ -68,7 +68,7 @@ func (v *server) sipher(p *process, r *http.Request, req request) (*http.Respons
 			a = pa
 		}
 		if pa.Kind != Accepts {
-			s.story.tell("%s as a proxy: %s", v.Host, pa)
+			s.story.print("%s as a proxy: %s", v.Host, pa)
 		}
 	} else if req.post && req.path != "/discover" {
 		v.tried(p, req.n)
@@ -148,7 +148,7 @@ func (v *server) behavior(a Answer, req request) sipherpeer.Behavior {
 	return b
 }
 
-// noted notes what a peer received. What it took, it took as any server does; whether we
+// noted records what a peer received. What it took, it took as any server does; whether we
 // can know that is in its acknowledgement.
 func (v *server) noted(p *process, a Answer, got sipherpeer.Received, direct bool) {
 	if got.Path != sipherpeer.FollowsPath && got.Path != sipherpeer.PostsPath {
@@ -214,7 +214,7 @@ func (b between) RoundTrip(r *http.Request) (*http.Response, error) {
 	return v.exchange(b.relaying, a, r, request{host: v.Host, path: r.URL.Path, post: true, body: body}, false)
 }
 
-// hung notes that a request ended as the server gave no answer.
+// hung records that a request ended as the server gave no answer.
 func (v *server) hung(ctx context.Context, p *process, req request) {
 	if !p.dead.Load() && !p.over.Load() && errors.Is(context.Cause(ctx), outbound.ErrTimeout) {
 		v.faultedBy(p, req)

@@ -82,9 +82,9 @@ func (d *drawing) undisturbed() {
 	d.Acts = slices.DeleteFunc(d.Acts, func(a Act) bool { return a.Do == Kill || a.Do == SetBack || a.Do == RetryDead })
 }
 
-// news are told of a few subjects to servers that are down for hours meanwhile, in a story
-// in which nothing else goes wrong: when the servers are back, only the last is news.
-func (d *drawing) news() {
+// versions of a few subjects are sent to servers that are down for hours meanwhile, in a story
+// in which nothing else goes wrong: when the servers are back, only the last is needed.
+func (d *drawing) versions() {
 	d.undisturbed()
 	at := d.within(d.span)
 	for i := range 1 + d.IntN(3) {

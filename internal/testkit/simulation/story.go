@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// story is what is told of what happens.
+// story is the report of a run.
 type story struct {
 	began    time.Time
 	hash     uint64
 	lines    []string
 	troubles map[string]Trouble
-	// verbose tells every call.
+	// verbose: every call is in lines.
 	verbose bool
 }
 
-// call notes a call that is made.
+// call records a call that is made.
 func (s *story) call(p *process, h *held, f fate) {
 	line := fmt.Sprint(time.Since(s.began), " ", h.name, " ", h.About, f.fault.Kind)
 	sum := fnv.New64a()
@@ -27,14 +27,14 @@ func (s *story) call(p *process, h *held, f fate) {
 	}
 }
 
-// fault notes a call that goes wrong by chance.
+// fault records a call that goes wrong by chance.
 func (s *story) fault(name string, t Trouble) {
 	s.troubles[name] = t
-	s.tell("trouble: %s %s", name, t)
+	s.print("trouble: %s %s", name, t)
 }
 
-// tell notes what a reader wants to know.
-func (s *story) tell(format string, args ...any) {
+// print records what a reader wants to know.
+func (s *story) print(format string, args ...any) {
 	s.lines = append(s.lines, clock(time.Since(s.began))+" "+fmt.Sprintf(format, args...))
 }
 

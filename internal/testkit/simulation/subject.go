@@ -2,11 +2,11 @@ package simulation
 
 import "time"
 
-// settling is how long news about a subject may cross other news: submitted a few times,
-// under way, noted.
+// settling is how long two versions of a subject may cross each other: submitted a few times,
+// under way, recorded.
 const settling = 10 * time.Minute
 
-// newest reports whether a post is surely the last news of its subject.
+// newest reports whether a post is surely the last version of its subject.
 func (s *sim) newest(p Post) bool {
 	at := time.Duration(0)
 	for _, a := range s.scenario.Acts {
@@ -25,8 +25,8 @@ func (s *sim) newest(p Post) bool {
 	return true
 }
 
-// fresh holds news that a server takes to being news: no later news of its subject for
-// the same inbox was accepted some time before.
+// fresh checks that a version that a server takes is not outdated: no later version of its
+// subject for the same inbox was accepted some time before.
 func (b *book) fresh(of *posted, r request) {
 	if of.Subject == "" || !b.calm() || b.disorder() > 0 || b.revived() {
 		return

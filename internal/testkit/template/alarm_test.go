@@ -35,9 +35,9 @@ func TestMetricMath(t *testing.T) {
 	}
 }
 
-// TestAlarmsRing gives each alarm the series with which it has to go off, and neighbours
+// TestAlarmsAreRaised gives each alarm the series with which it has to go off, and neighbours
 // of them with which it must not.
-func TestAlarmsRing(t *testing.T) {
+func TestAlarmsAreRaised(t *testing.T) {
 	const (
 		dead, deadOrdered = "AWS/SQS ApproximateNumberOfMessagesVisible QueueName=DeadQueue", "AWS/SQS ApproximateNumberOfMessagesVisible QueueName=DeadOrderedQueue"
 		high, ordered     = "AWS/SQS ApproximateAgeOfOldestMessage QueueName=HighQueue", "AWS/SQS ApproximateAgeOfOldestMessage QueueName=OrderedQueue"

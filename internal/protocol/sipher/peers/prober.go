@@ -58,7 +58,7 @@ func (p *Prober) MarkHealthy(ctx context.Context, url string) error {
 	return nil
 }
 
-// Answered notes that a server answered a delivery with 2xx. An unhealthy server gets a check, as one
+// Answered records that a server answered a delivery with 2xx. An unhealthy server gets a check, as one
 // answer is no proof of health. If the policy forbids direct checks, it is healthy at once.
 func (p *Prober) Answered(ctx context.Context, s Server) error {
 	if s.IsHealthy {
@@ -70,7 +70,7 @@ func (p *Prober) Answered(ctx context.Context, s Server) error {
 	return p.schedule(ctx, s.URL, 0, p.Now())
 }
 
-// Registered notes that s registered again: the next check of an unhealthy server is due now. By the
+// Registered records that s registered again: the next check of an unhealthy server is due now. By the
 // protocol the registration itself changes no health.
 func (p *Prober) Registered(ctx context.Context, s Server) error {
 	if s.IsHealthy || !p.Policies.For(s.Reason).DirectHealthCheckable {

@@ -87,7 +87,7 @@ type Store interface {
 	Befriend(ctx context.Context, url string) error
 	// ForgetStranger removes the record of a stranger. None is no error.
 	ForgetStranger(ctx context.Context, url string) error
-	// Announce notes whether the server has registered us.
+	// Announce records whether the server has registered us.
 	Announce(ctx context.Context, url string, registered bool) error
 	// SetKeys pins new keys for the operator, adds the record if there is none, and drops the
 	// server's KeyChange. A server with new keys is Unannounced: it may have lost its registry.
@@ -98,7 +98,7 @@ type Store interface {
 	// after every. Any other time: ask again then. For a server that does not hang it is always
 	// the zero time.
 	TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error)
-	// EndTurns notes that the server answers.
+	// EndTurns records that the server answers.
 	EndTurns(ctx context.Context, url string) error
 
 	// MarkUnhealthy sets the reason and resets the count of checks.

@@ -184,7 +184,7 @@ func TestDeployedStackKeepsOrder(t *testing.T) {
 	}
 }
 
-func TestDeployedStackTellsDuplicates(t *testing.T) {
+func TestDeployedStackFindsDuplicates(t *testing.T) {
 	s := open(t)
 	body, key := `{"id":"https://social.example/d","type":"Like","actor":"https://social.example/users/f"}`, rand.Text()
 	first := s.submit(body, client.Submission{Recipients: client.To(s.url + "/a"), DeduplicationKey: key})

@@ -13,7 +13,7 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-// clocked notes when requests come, and passes them on.
+// clocked records when requests come, and passes them on.
 type clocked struct {
 	next http.Handler
 	path string
@@ -41,7 +41,7 @@ func (c *clocked) since(begin time.Time) []time.Duration {
 	return ds
 }
 
-// watch notes when B is asked for a path.
+// watch records when B is asked for a path.
 func (w *world) watch(path string) *clocked {
 	c := &clocked{next: w.b, path: path}
 	w.net.Serve(urlB, c)

@@ -218,7 +218,7 @@ func TestTenDeliveriesAtATimeAndOneServerTakesHalfAtMost(t *testing.T) {
 	}
 }
 
-// meter notes how many requests are under way.
+// meter records how many requests are under way.
 type meter struct {
 	net  *sipherpeer.Network
 	mu   sync.Mutex

@@ -84,7 +84,7 @@ func (p *Proxy) Away(away bool) {
 	}
 }
 
-// keep notes a connection, or closes it if the server is away.
+// keep records a connection, or closes it if the server is away.
 func (p *Proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

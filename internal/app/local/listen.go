@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Place says where a server listens.
-type Place struct {
+// ListenConfig says where a server listens.
+type ListenConfig struct {
 	// Listen is host:port, or "unix:" and the path of a socket.
 	Listen string
 	// Cert and Key are files with a certificate chain and its private key, PEM, for TLS;
@@ -21,7 +21,7 @@ type Place struct {
 	Cert, Key string
 }
 
-// Errors of a place that cannot be listened on as it is.
+// Errors of a ListenConfig that cannot be used as it is.
 var (
 	// ErrNotLoopback: an API without authentication must not listen on a network.
 	ErrNotLoopback = errors.New("listening on an address that is not loopback needs authentication")
@@ -41,14 +41,14 @@ const unixPrefix = "unix:"
 // SocketPath returns the path of a Unix socket that an address names, if it names one.
 func SocketPath(address string) (path string, ok bool) { return strings.CutPrefix(address, unixPrefix) }
 
-// opened is a place that is listened on, with bounded connections.
+// opened is an open listener with bounded connections.
 type opened struct {
 	net.Listener
 	url string // what people and clients call it
 }
 
-// open listens on the place.
-func (p Place) open(log *slog.Logger) (o opened, err error) {
+// open opens the listener.
+func (p ListenConfig) open(log *slog.Logger) (o opened, err error) {
 	path, socket := SocketPath(p.Listen)
 	switch {
 	case (p.Cert == "") != (p.Key == ""):
@@ -79,7 +79,7 @@ func (p Place) open(log *slog.Logger) (o opened, err error) {
 }
 
 // check refuses an address without a port.
-func (p Place) check() error {
+func (p ListenConfig) check() error {
 	if _, socket := SocketPath(p.Listen); socket {
 		return nil
 	}
@@ -89,8 +89,8 @@ func (p Place) check() error {
 	return nil
 }
 
-// private reports whether only this machine can reach the place.
-func (p Place) private() bool {
+// private reports whether only this machine can reach the listener.
+func (p ListenConfig) private() bool {
 	_, socket := SocketPath(p.Listen)
 	return socket || loopbackName(p.Listen)
 }

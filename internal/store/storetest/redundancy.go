@@ -47,7 +47,7 @@ var notes = group{"redundancy and rates", []testCase{
 		b.must(err)
 		b.same(map[activity.ID]bool{waits.ID: false, cancelled.ID: true, lost.ID: true, forgotten.ID: true}, got)
 	}},
-	{"AHundredThousandInboxesAreNoted", func(b *bed) {
+	{"AHundredThousandInboxesAreRecorded", func(b *bed) {
 		s, a := b.subject(), b.accepted("update")
 		inboxes := make([]string, 100_000)
 		for i := range inboxes {

@@ -41,7 +41,7 @@ func overSocket(t *testing.T, path string) *http.Client {
 }
 
 // teapot starts a server whose API answers 418.
-func teapot(t *testing.T, at Place, token string) (*Server, error) {
+func teapot(t *testing.T, at ListenConfig, token string) (*Server, error) {
 	t.Helper()
 	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
 	if err != nil {
@@ -53,7 +53,7 @@ func teapot(t *testing.T, at Place, token string) (*Server, error) {
 		}
 	})
 	return Start(Options{
-		Place: at, Token: token, Queue: e.Queue, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Listen: at, Token: token, Queue: e.Queue, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Services: Services{
 			API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
 			Deliver: func(context.Context, queue.Name, []queue.Received) ([]string, error) {
@@ -68,7 +68,7 @@ func teapot(t *testing.T, at Place, token string) (*Server, error) {
 // this machine only: what a careless reverse proxy passes on is refused.
 func TestASocketIsForItsOwnerAndGroup(t *testing.T) {
 	path := socket(t)
-	s, err := teapot(t, Place{Listen: "unix:" + path}, "")
+	s, err := teapot(t, ListenConfig{Listen: "unix:" + path}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestASocketThatAKilledProcessLeftIsReplaced(t *testing.T) {
 	if err := killed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := teapot(t, Place{Listen: "unix:" + path}, "")
+	s, err := teapot(t, ListenConfig{Listen: "unix:" + path}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +121,11 @@ func TestASocketThatAKilledProcessLeftIsReplaced(t *testing.T) {
 // somebody is removed.
 func TestASocketThatIsTakenStaysAsItIs(t *testing.T) {
 	path := socket(t)
-	s, err := teapot(t, Place{Listen: "unix:" + path}, "")
+	s, err := teapot(t, ListenConfig{Listen: "unix:" + path}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := teapot(t, Place{Listen: "unix:" + path}, ""); !errors.Is(err, ErrSocketTaken) {
+	if _, err := teapot(t, ListenConfig{Listen: "unix:" + path}, ""); !errors.Is(err, ErrSocketTaken) {
 		t.Errorf("a second server: %v", err)
 	}
 	resp, err := overSocket(t, path).Get("http://localhost/")
@@ -141,13 +141,13 @@ func TestASocketThatIsTakenStaysAsItIs(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := teapot(t, Place{Listen: "unix:" + path}, ""); !errors.Is(err, ErrSocketTaken) {
+	if _, err := teapot(t, ListenConfig{Listen: "unix:" + path}, ""); !errors.Is(err, ErrSocketTaken) {
 		t.Errorf("on a file: %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {
 		t.Errorf("the file is %q, %v", text, err)
 	}
-	if _, err := teapot(t, Place{Listen: "unix:" + filepath.Join(path, "below")}, ""); err == nil {
+	if _, err := teapot(t, ListenConfig{Listen: "unix:" + filepath.Join(path, "below")}, ""); err == nil {
 		t.Error("a socket below a file is listened on")
 	}
 }
@@ -156,7 +156,7 @@ func TestASocketThatIsTakenStaysAsItIs(t *testing.T) {
 func TestAnAddressWithoutAPortIsNamedAsSuch(t *testing.T) {
 	for _, listen := range []string{"8080", "localhost", "::1", "", "[::1"} {
 		for _, token := range []string{"", "secret"} {
-			_, err := teapot(t, Place{Listen: listen}, token)
+			_, err := teapot(t, ListenConfig{Listen: listen}, token)
 			if err == nil || errors.Is(err, ErrNotLoopback) || !strings.Contains(err.Error(), "give HOST:PORT, such as 127.0.0.1:8080, or unix:PATH") {
 				t.Errorf("%q: %v", listen, err)
 			}

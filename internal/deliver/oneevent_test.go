@@ -46,9 +46,9 @@ func (s *severed) Intercept(_ context.Context, c faults.Call, act func(faults.Fa
 	return act(faults.Fault{})
 }
 
-// TestAnEndIsToldOnceThoughItsProcessWasCutOffFromItsRecord: another process has found the record
-// meanwhile, and told of it.
-func TestAnEndIsToldOnceThoughItsProcessWasCutOffFromItsRecord(t *testing.T) {
+// TestAnEndIsOneEventThoughItsProcessWasCutOffFromItsRecord: another process has found the record
+// meanwhile, and written its event.
+func TestAnEndIsOneEventThoughItsProcessWasCutOffFromItsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cut := &severed{}
 		w, run := living(t, engines.Maps(), &failing{})
@@ -77,12 +77,12 @@ func TestAnEndIsToldOnceThoughItsProcessWasCutOffFromItsRecord(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Second) // virtual
-		run(func() bool { return len(told(t, w, id)) > 0 }, time.Hour)
-		if early := time.Now().Before(cut.until); !early || len(told(t, w, id)) != 1 {
-			t.Errorf("the other process told %v, before the first was back: %t", told(t, w, id), early)
+		run(func() bool { return len(eventsOf(t, w, id)) > 0 }, time.Hour)
+		if early := time.Now().Before(cut.until); !early || len(eventsOf(t, w, id)) != 1 {
+			t.Errorf("the other process appended %v, before the first was back: %t", eventsOf(t, w, id), early)
 		}
 		done.Wait()
-		if got := told(t, w, id)["https://gone.example/1"]; !slices.Equal(got, []events.Kind{events.RecipientGone}) {
+		if got := eventsOf(t, w, id)["https://gone.example/1"]; !slices.Equal(got, []events.Kind{events.RecipientGone}) {
 			t.Errorf("told %v, want one %s", got, events.RecipientGone)
 		}
 	})

@@ -38,9 +38,9 @@ func (m mute) Transact(ctx context.Context, ops []table.Op) error {
 	return m.Table.Transact(ctx, ops)
 }
 
-// TestAnEndIsToldThoughItsDeliveryIsTriedAnewBeforeThat: the record says then what became of the
+// TestAnEndIsAnEventThoughItsDeliveryIsTriedAnewBeforeThat: the record says then what became of the
 // new try, and nothing else says how the first ended.
-func TestAnEndIsToldThoughItsDeliveryIsTriedAnewBeforeThat(t *testing.T) {
+func TestAnEndIsAnEventThoughItsDeliveryIsTriedAnewBeforeThat(t *testing.T) {
 	is := true
 	w := world.New(t, world.Options{Table: func(in table.Table) table.Table { return mute{in, &is} }})
 	w.Servers.Script("refuses.example", func(_ world.Request, n int) outcome.Outcome {
@@ -62,7 +62,7 @@ func TestAnEndIsToldThoughItsDeliveryIsTriedAnewBeforeThat(t *testing.T) {
 	w.Work()
 	w.Expect(id, map[string]activity.State{inbox: activity.Delivered})
 	w.Run(time.Hour, time.Minute)
-	if got := told(t, w, id)[inbox]; !slices.Equal(got, []events.Kind{events.RecipientFailed}) {
+	if got := eventsOf(t, w, id)[inbox]; !slices.Equal(got, []events.Kind{events.RecipientFailed}) {
 		t.Errorf("told %v, want one %s", got, events.RecipientFailed)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// TestNewsThatTakesBackWhatIsUnderWayIsSent: an inbox has "A". While "B" is under way to it, on a
+// TestAnActivityThatRevertsOneUnderWayIsSent: an inbox has "A". While "B" is under way to it, on a
 // slow answer, "A" is told again. It says what was delivered last, and yet is news: without it
 // the inbox ends with "B".
-func TestNewsThatTakesBackWhatIsUnderWayIsSent(t *testing.T) {
+func TestAnActivityThatRevertsOneUnderWayIsSent(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const inbox = "https://slow.example/inbox"
 	w.Send(about(w, "Update", "A"), inbox)
@@ -36,8 +36,8 @@ func TestNewsThatTakesBackWhatIsUnderWayIsSent(t *testing.T) {
 	w.Run(10*time.Minute, time.Second)
 }
 
-// TestNewsWaitsForWhatAnotherProcessHasUnderWay: the process may bring its news or fail.
-func TestNewsWaitsForWhatAnotherProcessHasUnderWay(t *testing.T) {
+// TestAnActivityWaitsForOneThatAnotherProcessHasUnderWay: the process may bring its news or fail.
+func TestAnActivityWaitsForOneThatAnotherProcessHasUnderWay(t *testing.T) {
 	const inbox = "https://slow.example/inbox"
 	targets := []activity.Target{{Inbox: inbox, Stands: 1}}
 	for _, ordering := range []string{"", "note 1"} {

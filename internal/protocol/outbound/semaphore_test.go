@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// TestTurnsGoToWhoHasBegun: time is running for them, and in order of arrival.
-func TestTurnsGoToWhoHasBegun(t *testing.T) {
+// TestPermitsGoToWhoHasBegun: time is running for them, and in order of arrival.
+func TestPermitsGoToWhoHasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(1)
-		if err := turns.take(t.Context(), newAttempt); err != nil {
+		sem := newSemaphore(1)
+		if err := sem.acquire(t.Context(), newAttempt); err != nil {
 			t.Fatal(err)
 		}
 		var order []string
 		wait := func(ctx context.Context, name string, k purpose) {
 			go func() {
-				if err := turns.take(ctx, k); err != nil {
+				if err := sem.acquire(ctx, k); err != nil {
 					order = append(order, name+" gave up")
 					return
 				}
 				order = append(order, name)
-				turns.give(k)
+				sem.release(k)
 			}()
 			synctest.Wait()
 		}
@@ -42,7 +42,7 @@ func TestTurnsGoToWhoHasBegun(t *testing.T) {
 		wait(t.Context(), "begun 2", begun)
 		cancel()
 		synctest.Wait()
-		turns.give(newAttempt)
+		sem.release(newAttempt)
 		synctest.Wait()
 		want := []string{"new 2 gave up", "begun 1", "handshake", "begun 2", "new 1", "new, at a stranger", "new 3"}
 		for i := range want {
@@ -50,24 +50,24 @@ func TestTurnsGoToWhoHasBegun(t *testing.T) {
 				t.Fatalf("%q, want %q", order, want)
 			}
 		}
-		if turns.free != 1 {
-			t.Errorf("%d turns are free, want 1", turns.free)
+		if sem.free != 1 {
+			t.Errorf("%d permits are free, want 1", sem.free)
 		}
 	})
 }
 
-// TestStrangersLeaveHalfOfTheTurns: handshakes with hosts that have accepted nothing lately
-// keep no turn from others, and what would only add to them does not begin.
-func TestStrangersLeaveHalfOfTheTurns(t *testing.T) {
+// TestStrangersLeaveHalfOfThePermits: handshakes with hosts that have accepted nothing lately
+// keep no permit from others, and what would only add to them does not begin.
+func TestStrangersLeaveHalfOfThePermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := Config{TLS: time.Hour, Proven: func(host string) bool { return host == "proven.test" }}
 		client := trial(t, func(c *Config) { c.Proven = config.Proven })
-		client.turns = newTurns(4)
-		d := newDialer(config, time.Hour, client.turns, sessions{tls.NewLRUClientSessionCache(1)})
+		client.semaphore = newSemaphore(4)
+		d := newDialer(config, time.Hour, client.semaphore, sessions{tls.NewLRUClientSessionCache(1)})
 		ctx, cancel := context.WithCancel(t.Context())
 		var under atomic.Int32
 		var all sync.WaitGroup
-		// The other side reads nothing, so that a handshake that has begun keeps its turn.
+		// The other side reads nothing, so that a handshake that has begun keeps its permit.
 		handshake := func(ctx context.Context, address string) {
 			ours, theirs := net.Pipe()
 			all.Go(func() {
@@ -85,37 +85,37 @@ func TestStrangersLeaveHalfOfTheTurns(t *testing.T) {
 		for range 8 {
 			handshake(waits, "stranger.test:443")
 		}
-		if under.Load() != 2 || client.turns.free != 2 {
-			t.Errorf("10 handshakes with strangers: %d are under way, want 2; %d of 4 turns are free, want 2", under.Load(), client.turns.free)
+		if under.Load() != 2 || client.semaphore.free != 2 {
+			t.Errorf("10 handshakes with strangers: %d are under way, want 2; %d of 4 permits are free, want 2", under.Load(), client.semaphore.free)
 		}
 		handshake(ctx, "proven.test:443")
 		if under.Load() != 3 {
 			t.Errorf("a handshake with a proven host: %d are under way, want 3", under.Load())
 		}
-		done, err := client.Turn(t.Context(), "proven.test", false)
+		done, err := client.Acquire(t.Context(), "proven.test", false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		done()
 		start := time.Now()
-		if _, err := client.Turn(t.Context(), "stranger.test", false); !errors.Is(err, ErrStopped) || time.Since(start) != MaxWait {
+		if _, err := client.Acquire(t.Context(), "stranger.test", false); !errors.Is(err, ErrStopped) || time.Since(start) != MaxWait {
 			t.Errorf("a delivery to a stranger begins after %v (%v), want none before those under way", time.Since(start), err)
 		}
 		start = time.Now()
 		time.AfterFunc(time.Second, giveUp)
-		done, err = client.Turn(t.Context(), "stranger.test", false)
+		done, err = client.Acquire(t.Context(), "stranger.test", false)
 		if err != nil || time.Since(start) != time.Second {
 			t.Fatalf("a delivery to a stranger begins after %v (%v), want %v, when no handshake waits", time.Since(start), err, time.Second)
 		}
 		done()
 		cancel()
 		all.Wait()
-		if client.turns.free != 4 || client.turns.strangers != 2 {
-			t.Errorf("%d turns and %d of the strangers are free, want 4 and 2", client.turns.free, client.turns.strangers)
+		if client.semaphore.free != 4 || client.semaphore.strangers != 2 {
+			t.Errorf("%d permits and %d of the strangers are free, want 4 and 2", client.semaphore.free, client.semaphore.strangers)
 		}
-		// Signatures are no handshakes: without any under way, they have all turns.
+		// Signatures are no handshakes: without any under way, they have all permits.
 		for range 4 {
-			if _, err := client.Turn(t.Context(), "stranger.test", false); err != nil {
+			if _, err := client.Acquire(t.Context(), "stranger.test", false); err != nil {
 				t.Error(err)
 			}
 		}
@@ -138,16 +138,16 @@ func (c *counted) Write(p []byte) (int, error) {
 func TestAHandshakeThatWaitsForAProcessorIsNotTheHostsFault(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		answer bool // the host answers, when the only turn is another's
+		answer bool // the host answers, when the only permit is another's
 		after  time.Duration
 	}{
-		{"no turn to begin", false, 15 * time.Second},
-		{"no turn to go on", true, 7 * time.Second},
+		{"no permit to begin", false, 15 * time.Second},
+		{"no permit to go on", true, 7 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				turns := newTurns(1)
-				d := newDialer(Config{TLS: 7 * time.Second}, time.Hour, turns, sessions{tls.NewLRUClientSessionCache(1)})
+				sem := newSemaphore(1)
+				d := newDialer(Config{TLS: 7 * time.Second}, time.Hour, sem, sessions{tls.NewLRUClientSessionCache(1)})
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 15*time.Second, ErrTimeout)
 				defer cancel()
 				ours, theirs := net.Pipe()
@@ -155,12 +155,12 @@ func TestAHandshakeThatWaitsForAProcessorIsNotTheHostsFault(t *testing.T) {
 				if c.answer {
 					go func() {
 						hello(theirs)
-						if err := turns.take(t.Context(), begun); err != nil {
+						if err := sem.acquire(t.Context(), begun); err != nil {
 							t.Error(err)
 						}
 						_, _ = theirs.Write([]byte{22, 3, 3, 0, 4}) // the beginning of an answer
 					}()
-				} else if err := turns.take(t.Context(), begun); err != nil {
+				} else if err := sem.acquire(t.Context(), begun); err != nil {
 					t.Fatal(err)
 				}
 				start := time.Now()
@@ -176,19 +176,19 @@ func TestAHandshakeThatWaitsForAProcessorIsNotTheHostsFault(t *testing.T) {
 func TestWaitingForAProcessorIsNotTheHostsFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := trial(t, nil)
-		client.turns = newTurns(1)
-		done, err := client.Turn(t.Context(), "a.hosts.test", false)
+		client.semaphore = newSemaphore(1)
+		done, err := client.Acquire(t.Context(), "a.hosts.test", false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if _, err := client.Turn(t.Context(), "a.hosts.test", false); !errors.Is(err, ErrStopped) || time.Since(start) != MaxWait {
+		if _, err := client.Acquire(t.Context(), "a.hosts.test", false); !errors.Is(err, ErrStopped) || time.Since(start) != MaxWait {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 		done()
 		done() // once is enough
-		if client.turns.free != 1 {
-			t.Errorf("%d turns are free, want 1", client.turns.free)
+		if client.semaphore.free != 1 {
+			t.Errorf("%d permits are free, want 1", client.semaphore.free)
 		}
 	})
 }
@@ -200,7 +200,7 @@ func TestAHostThatHangsInTheHandshakeHoldsNoProcessor(t *testing.T) {
 	good, authorities := secure(t, accept, nil)
 	client := trial(t, func(c *Config) { c.RootCAs = authorities; c.Timeout, c.TLS = time.Minute, time.Minute })
 	p := client.transport.(*pool)
-	client.turns.free = 1
+	client.semaphore.free = 1
 	var stuck sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	for range 20 {
@@ -221,7 +221,7 @@ func TestAHostThatHangsInTheHandshakeHoldsNoProcessor(t *testing.T) {
 	}
 	cancel()
 	stuck.Wait()
-	if client.turns.free != 1 {
-		t.Errorf("%d turns are free, want 1", client.turns.free)
+	if client.semaphore.free != 1 {
+		t.Errorf("%d permits are free, want 1", client.semaphore.free)
 	}
 }
