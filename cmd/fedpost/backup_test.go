@@ -159,7 +159,7 @@ func TestNothingStartsOnAFolderWhoseRestoreWasKilled(t *testing.T) {
 	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := start(t.Context(), folder, local.Place{Listen: "127.0.0.1:0"}, true, nil, quiet); !errors.Is(err, local.ErrHalfRestored) {
+	if _, err := start(t.Context(), folder, local.ListenConfig{Listen: "127.0.0.1:0"}, true, nil, quiet); !errors.Is(err, local.ErrHalfRestored) {
 		t.Errorf("the start says %v, want that the restore was cut off", err)
 	}
 }

@@ -109,8 +109,8 @@ var table = [...]row{
 		"files and memory", "this process has as many requests under way as it can",
 	},
 	othersPlaces: {
-		"attempts at hosts that are not prompt, and all that are older than a second", "three quarters of Places", waits,
-		"nothing that hangs gives a place back within its time-out, so places are kept for those that do",
+		"attempts at hosts that are not prompt, and all that are older than a second", "three quarters of Places, and not the last sixteenth; of the former three quarters at sites that have held places", waits,
+		"nothing that hangs gives a place back within its time-out, so places are kept for those that do, and for hosts never met before",
 		"requests that hang hold the places of hosts that do not answer quickly",
 	},
 	allComputing: {

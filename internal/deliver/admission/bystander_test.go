@@ -302,6 +302,7 @@ func TestWhatStrangersHaveDoneDelaysNobody(t *testing.T) {
 		"activity upon activity to hosts that hang":    {bounds: ordinary, populations: []population{{kind: "hanging", owners: 30, hosts: 1, inboxes: 6, each: 6, every: time.Second}}},
 		"hosts that hang where files are few":          {bounds: few, populations: []population{{kind: "hanging", owners: 30, hosts: 1, inboxes: 8, each: 50, every: 5 * time.Second}}},
 		"more owners of hosts that hang than files":    {bounds: few, populations: []population{{kind: "hanging", owners: 150, hosts: 1, inboxes: 2, each: 50, every: 10 * time.Second}}},
+		"as many owners of hosts that hang as places":  {bounds: ForHundreds(32, 8).Shared(2, 50), populations: []population{{kind: "hanging", owners: 24, hosts: 1, inboxes: 1, each: 24, every: time.Second}}},
 		"a thousand hosts of one domain that hang":     {bounds: ordinary, populations: []population{{kind: "hanging", owners: 1, hosts: 1000, inboxes: 1, each: 50, every: 20 * time.Second}}},
 		"a server that answers 401 to all":             {bounds: ordinary, populations: []population{{kind: "throttling", owners: 1, hosts: 1, inboxes: 100, each: 50, every: 5 * time.Second}}},
 		"880 inboxes of one activity on eight hosts":   {bounds: ordinary, populations: []population{{kind: "hanging", owners: 8, hosts: 1, inboxes: 110, each: 50, every: time.Minute}}},

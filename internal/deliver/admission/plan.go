@@ -314,7 +314,7 @@ func (p *plan) laneFull(a *Attempt) bool {
 // free is how many places hosts of a class may have yet.
 func (p *plan) free(c class) int {
 	if c == others {
-		return min(p.b.Places-p.under, part(p.b.Places)-p.others)
+		return min(p.b.Places-p.b.Places/16-p.under, part(p.b.Places)-p.others)
 	}
 	return p.b.Places - p.under
 }
@@ -330,13 +330,17 @@ func (p *plan) processors(c class) int {
 	return n
 }
 
-// shared reports whether a host's site may hold one more place: its first, or one of its share.
-// Hanging attempts at other hosts of the site do not count against a prompt host.
+// shared reports whether a host's site may hold one more place: its first, or one of its share,
+// and neither of those kept for sites that have held none. Hanging attempts at other hosts of
+// the site do not count against a prompt host.
 func (p *plan) shared(h *host) bool {
 	s, c := h.site, h.class
 	under, kept := s.bounds[prompt].under, 8
 	if c == others {
 		under, kept = under+s.bounds[others].under, 4
+	}
+	if c == others && s.held != nothing && p.others >= part(part(p.b.Places)) {
+		return false
 	}
 	return under == 0 || under < p.free(c)-p.b.Places/kept
 }

@@ -15,6 +15,7 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
+	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/faults"
 )
 
@@ -178,7 +179,7 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	case a.Kind == Accepts || a.Kind == Swallows:
 		h.good, h.posts, h.vain = now, nil, 0
 		return
-	case a.refuses() && h.ends(r, a), a.Kind == Hangs && len(h.posts) > 0 && now.Sub(h.posts[0]) < firstHang:
+	case a.refuses() && h.ends(r, a):
 		return
 	}
 	h.posts, h.vain = append(h.posts, now), h.vain+1
@@ -189,12 +190,15 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	for now.Sub(h.posts[0]) > 24*time.Hour {
 		h.posts = h.posts[1:]
 	}
-	most := mostPosts
-	if now.Sub(h.good) <= 24*time.Hour {
-		most += underWay
+	late, most := h.posts, mostPosts
+	for proven := h.good.Add(circuit.Proof); len(late) > 0 && !late[0].After(proven); {
+		late = late[1:]
 	}
-	if len(h.posts) > most {
-		b.fail("posts", "%s got %d POSTs within a day in which it took none (at most %d)", r.host, len(h.posts), most)
+	if len(late) == 0 {
+		late, most = h.posts, mostPosts+underWay
+	}
+	if len(late) > most {
+		b.fail("posts", "%s got %d POSTs within a day in which it took none (at most %d)", r.host, len(late), most)
 	}
 }
 

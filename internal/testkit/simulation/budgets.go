@@ -1,20 +1,15 @@
 package simulation
 
-import "time"
-
 // What things may cost. Each is a promise of the design, or a round number above
 // what was measured of sound stories.
 const (
-	// mostPosts within a day to a host that takes none. Those that a host lets hang and that
-	// begin within firstHang count as one: nobody knows of a fault before the first has ended,
-	// and stories have no bound of attempts that are under way.
+	// mostPosts within a day to a host that takes none.
 	mostPosts = 50
-	firstHang = 15 * time.Second
 	// spent are so many of them that no trial of two signature forms fits in any more: the next
 	// check comes a day later.
 	spent = mostPosts - 2
-	// underWay at once, on top, when a host that took everything takes none any more: those
-	// of three workers with eight attempts each at a host, of two forms.
+	// underWay at once, on top, within the hour after a host took something: those of three
+	// workers with eight attempts each at a host, of two forms.
 	underWay = 100
 	// mostServerWrites of a host's state within a minute by each process: one a
 	// second.

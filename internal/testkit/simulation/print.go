@@ -45,7 +45,7 @@ func (r Result) head() []string {
 		add("%s=%s", name, sc.Settings[name])
 	}
 	for _, p := range sc.Processes {
-		add("process %s: whole %t, %d workers or %d places of each queue, schedule %t, clock %s off", p.Name, p.Whole, p.Workers, p.Places, p.Schedule, p.Skew)
+		add("process %s: whole %t, %d workers or %d places of each queue, schedule %t, clock %s off, older %t", p.Name, p.Whole, p.Workers, p.Places, p.Schedule, p.Skew, p.Older)
 	}
 	if sc.Overlap || sc.Latency.Typical > 0 {
 		add("scheduled runs overlap: %t; calls take %s", sc.Overlap, sc.Latency.Typical)

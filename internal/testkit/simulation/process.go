@@ -54,7 +54,9 @@ func (s *sim) start(spec Process, life int) *process {
 	p.ctx, p.end = context.WithCancel(context.Background())
 	queues := map[queue.Name]queue.Queue{}
 	for _, n := range queue.Names {
-		queues[n] = faults.Queue(p, string(n), counted{s.engine.Queue(n), s.book, n})
+		if queues[n] = faults.Queue(p, string(n), counted{s.engine.Queue(n), s.book, n}); spec.Older {
+			queues[n] = olderQueue{queues[n]}
+		}
 	}
 	var mu sync.Mutex
 	draws := 0
@@ -67,6 +69,9 @@ func (s *sim) start(spec Process, life int) *process {
 			draws++
 			return share(s.draw("jitter", p.name(), fmt.Sprint(draws)))
 		},
+	}
+	if spec.Older {
+		p.ports.Table = older{p.ports.Table}
 	}
 	if spec.Whole {
 		p.ports.Alone = fmt.Sprintf("%s.%d.", spec.Name, life)
@@ -131,7 +136,9 @@ func (p *process) die(why string) {
 		if p.over.Load() {
 			return
 		}
-		next := p.start(p.spec, p.life+1)
+		spec := p.spec
+		spec.Older = false
+		next := p.start(spec, p.life+1)
 		p.processes[p.spec.Name] = next
 		next.run()
 	})

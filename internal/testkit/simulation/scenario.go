@@ -37,6 +37,8 @@ type Process struct {
 	// attempts of each queue. Else invocations have as many as they ask for, as who waits for
 	// a place is not told from who does not.
 	Places int
+	// Older: until it dies, it is of the build before, which knows no newerFields.
+	Older bool
 }
 
 // Latency is how long calls to queues and the table take.

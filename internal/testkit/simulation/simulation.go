@@ -216,12 +216,12 @@ func (s *sim) sweeper() {
 	}
 }
 
-// only, if not empty, is the one kind of promise that is looked at.
-var only string
+// only, if not empty, are the kinds of promises that are looked at.
+var only []string
 
 // fail records the first promise that was broken, with which the story ends.
 func (s *sim) fail(kind, format string, args ...any) {
-	if only != "" && kind != only || s.failed.Swap(true) {
+	if len(only) > 0 && !slices.Contains(only, kind) || s.failed.Swap(true) {
 		return
 	}
 	s.book.violation = &Violation{Kind: kind, Text: fmt.Sprintf(format, args...), At: time.Since(s.began)}

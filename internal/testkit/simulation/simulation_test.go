@@ -19,9 +19,10 @@ var (
 	from    = flag.Uint64("simulate.from", 0, "the first of them; 0 draws it")
 	runFor  = flag.Duration("simulate.for", 0, "how long TestSimulate begins new seeds, instead of a number")
 	failing = flag.Int("simulate.failing", 3, "after how many failing seeds TestSimulate stops")
-	promise = flag.String("simulate.only", "", "the one kind of promise to look at, such as doubled")
+	promise = flag.String("simulate.only", "", "the kinds of promises to look at, such as doubled,lost")
 	shrink  = flag.Duration("simulate.shrink", 2*time.Minute, "how long TestSimulate shortens a story")
 	beside  = flag.Bool("simulate.bystanders", false, "run stories of bystanders only")
+	upgrade = flag.Bool("simulate.upgrade", false, "begin with processes of the build before")
 	calls   = flag.Bool("simulate.calls", false, "tell every call of the shortened story, too")
 )
 
@@ -35,6 +36,7 @@ var fixed = long.Pick([]uint64{1, 3, 5, 8, 9}, []uint64{0, 1, 2, 3, 4, 5, 6, 7, 
 var (
 	regressions = []uint64{257770807733, 700105, 800006, 900065, 6456335889, 949071308317, 5551340, 627439253258, 20270000159, 20269000072, 402442273884, 402442273745, 867577944510, 332922138060}
 	// bystanderSeeds are stories of who is well beside others, of each kind.
+	upgradeSeeds    = []uint64{2, 56, 96, 0, 29, 39, 47, 72, 81, 91, 97, 101}
 	bystanderSeeds  = []uint64{24, 26, 324, 21, 255, 269, 335, 448}
 	longRegressions = []uint64{731900554466, 990000000021, 880133, 700110, 900148, 930012, 1085452003311, 77120196, 20270000001, 20001383, 20600000186, 20292000012, 20600000080, 920037, 20269000022, 683131326628, 332922138030}
 )
@@ -66,6 +68,24 @@ func check(t *testing.T, sc Scenario) {
 	}
 }
 
+// TestARollingUpgradeLosesAndDoublesNothing while workers of the build before, which know none of
+// the newer fields, share queues and table with those of this one.
+func TestARollingUpgradeLosesAndDoublesNothing(t *testing.T) {
+	inItsOrder(t)
+	only = inAnUpgrade
+	defer func() { only = nil }()
+	for _, seed := range long.Pick(upgradeSeeds[:3], upgradeSeeds) {
+		sc := Draw(seed).Upgrading()
+		if len(sc.Processes) < 2 {
+			t.Errorf("seed %d has one process", seed)
+		}
+		check(t, sc)
+	}
+}
+
+// inAnUpgrade are the promises that hold while the build before runs, too: it knows no budget.
+var inAnUpgrade = []string{"lost", "doubled", "gap", "body", "counts", "half", "left", "stranger"}
+
 // TestSimulate runs new seeds, for as long as it is told to.
 func TestSimulate(t *testing.T) {
 	inItsOrder(t)
@@ -76,7 +96,7 @@ func TestSimulate(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64N(1 << 40)
 	}
-	only = *promise
+	only = strings.FieldsFunc(*promise, func(r rune) bool { return r == ',' })
 	fmt.Printf("seeds from %d\n", first)
 	began, found := time.Now(), map[string]int{}
 	var span time.Duration
@@ -88,6 +108,9 @@ func TestSimulate(t *testing.T) {
 			sc = bystandersOf(seed)
 		case seed%4 == 3:
 			sc = sc.On(queue.FIFO)
+		}
+		if *upgrade {
+			sc = sc.Upgrading()
 		}
 		r := Run(t, sc)
 		done, span, callsMade, requests = done+1, span+r.Span, callsMade+r.Calls, requests+r.Requests
