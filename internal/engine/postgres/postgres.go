@@ -12,7 +12,8 @@
 //
 // Every write is a transaction that reads its own number before it commits. If the
 // connection is lost during COMMIT, the engine asks the server under that number what
-// became of it (pg_xact_status). So an outcome is unknown only while the server cannot be reached.
+// became of it (pg_xact_status). So an outcome is unknown only while the server cannot be reached,
+// or if it has crashed since: then the number may be another transaction's.
 // Small writes that wait at the same time share a transaction.
 //
 // The engine keeps AWS's limits, so that nothing works here that would fail there. The
@@ -27,6 +28,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -81,7 +83,8 @@ type Engine struct {
 	wake     *wakeup.Notifier
 	notifier *notifier
 
-	statements sync.Map // text by text with DefaultSchema
+	epoch      atomic.Pointer[string] // see number
+	statements sync.Map               // text by text with DefaultSchema
 	stopped    chan struct{}
 	close      sync.Once
 }
@@ -116,6 +119,9 @@ func (e *Engine) open(ctx context.Context, url string) error {
 	err = e.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return checkServer(ctx, c.Conn(), e.log) })
 	if err == nil {
 		err = e.migrate(ctx)
+	}
+	if err == nil {
+		err = e.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { _, err := e.learnEpoch(ctx, c); return err })
 	}
 	if err == nil {
 		e.writes, e.reads = newGroups(writers, e.commit), newGroups(readers, e.read)

@@ -27,9 +27,13 @@ const (
 	attempts = 4
 )
 
+// number is the number of a transaction. The server gives an id again that it lost in a crash,
+// so an id is that of one transaction within an epoch only.
+type number struct{ id, epoch string }
+
 // unresolved is an ErrUncertain of a transaction whose outcome can still be asked for.
 type unresolved struct {
-	id  string
+	of  number
 	err error
 }
 
@@ -41,6 +45,7 @@ type tx struct {
 	conn  *pgxpool.Conn
 	begun bool
 	id    *string // its number, once it has written something
+	epoch string  // that it began in, or an earlier one
 }
 
 // run sends statements in one round trip, the first of the transaction behind its BEGIN.
@@ -109,7 +114,7 @@ func (e *Engine) once(ctx context.Context, do func(*tx) error) error {
 		return err
 	}
 	defer conn.Release() // which closes a connection with an open transaction
-	t := &tx{conn: conn}
+	t := &tx{conn: conn, epoch: *e.epoch.Load()}
 	if err := do(t); err != nil {
 		if t.begun && !conn.Conn().IsClosed() {
 			// err says more than the error of a ROLLBACK. If that fails, the connection is closed,
@@ -131,7 +136,7 @@ func (e *Engine) once(ctx context.Context, do func(*tx) error) error {
 	case t.id == nil, errors.Is(err, pgx.ErrTxCommitRollback), errors.As(err, &said) && certain(said.Code):
 		return fmt.Errorf("commit: %w", err)
 	}
-	return e.resolve(*t.id, err)
+	return e.resolve(number{*t.id, t.epoch}, err)
 }
 
 // acquire takes a connection of the pool.
@@ -158,11 +163,11 @@ func (e *Engine) outdated(err error, conn *pgxpool.Conn) {
 	}
 }
 
-// resolve finds out what became of the transaction id, whose COMMIT failed with cause.
-func (e *Engine) resolve(id string, cause error) error {
+// resolve finds out what became of a transaction whose COMMIT failed with cause.
+func (e *Engine) resolve(of number, cause error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTime)
 	defer cancel()
-	return e.outcome(ctx, id, fmt.Errorf("commit: %w", cause))
+	return e.outcome(ctx, of, fmt.Errorf("commit: %w", cause))
 }
 
 // settled asks again what became of a write that failed with err, for patience at most, if the
@@ -174,37 +179,65 @@ func (e *Engine) settled(ctx context.Context, patience time.Duration, err error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return e.outcome(ctx, u.id, err)
+	return e.outcome(ctx, u.of, err)
 }
 
-// outcome returns nil if the transaction id has happened, and otherwise cause, marked as
+// outcome returns nil if a transaction has happened, and otherwise cause, marked as
 // errAborted, queue.ErrUncertain, or, if the server could not be asked until ctx ended, unresolved.
-func (e *Engine) outcome(ctx context.Context, id string, cause error) error {
+func (e *Engine) outcome(ctx context.Context, of number, cause error) error {
 	const again = 100 * time.Millisecond
 	for {
-		var status *string
-		conn, err := e.acquire(ctx)
-		if err == nil {
-			err = conn.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, id).Scan(&status)
-			conn.Release()
-		}
+		status, err := e.status(ctx, of)
 		switch {
-		case err == nil && status != nil && *status == "committed":
+		case err == nil && status == "committed":
 			return nil
-		case err == nil && status != nil && *status == "aborted":
+		case err == nil && status == "aborted":
 			return fmt.Errorf("%w: %w", errAborted, cause)
-		case err == nil && status == nil:
+		case err == nil && status == "":
 			return fmt.Errorf("%w: %w", queue.ErrUncertain, cause)
 		}
 		// The transaction is in progress, or the server cannot be reached.
 		select {
 		case <-ctx.Done():
-			return &unresolved{id, fmt.Errorf("%w: %w; then: %w", queue.ErrUncertain, cause, errors.Join(err, ctx.Err()))}
+			return &unresolved{of, fmt.Errorf("%w: %w; then: %w", queue.ErrUncertain, cause, errors.Join(err, ctx.Err()))}
 		case <-e.stopped:
-			return &unresolved{id, fmt.Errorf("%w: %w; then: %w", queue.ErrUncertain, cause, ErrClosed)}
+			return &unresolved{of, fmt.Errorf("%w: %w; then: %w", queue.ErrUncertain, cause, ErrClosed)}
 		case <-time.After(again):
 		}
 	}
+}
+
+// status is what the server knows of a transaction; "": nothing. That of another epoch may have
+// been undone, and a committed one have its id now.
+func (e *Engine) status(ctx context.Context, of number) (string, error) {
+	conn, err := e.acquire(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Release()
+	var status *string
+	err = conn.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, of.id).Scan(&status)
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok && said.Code == invalidParameter {
+		return "aborted", nil // the id is not given again yet
+	}
+	if err != nil || status == nil {
+		return "", err
+	}
+	// After the status, as the status is not to be of a later epoch.
+	epoch, err := e.learnEpoch(ctx, conn)
+	if err != nil || *status == "committed" && epoch != of.epoch {
+		return "", err
+	}
+	return *status, nil
+}
+
+// learnEpoch asks the server for its epoch, and begins one if the last has ended in a crash.
+func (e *Engine) learnEpoch(ctx context.Context, conn *pgxpool.Conn) (epoch string, err error) {
+	err = conn.QueryRow(ctx, e.sql(`INSERT INTO fedpost.epoch DEFAULT VALUES ON CONFLICT (one) DO UPDATE SET one = true RETURNING id::text`)).Scan(&epoch)
+	if err == nil {
+		e.epoch.Store(&epoch)
+	}
+	return epoch, err
 }
 
 // errAborted says that the server has undone a transaction.
@@ -213,6 +246,7 @@ var errAborted = errors.New("the server has undone the transaction")
 // Codes of PostgreSQL: https://www.postgresql.org/docs/current/errcodes-appendix.html
 const (
 	protocolViolation  = "08P01"
+	invalidParameter   = "22023"
 	readOnly           = "25006"
 	serialization      = "40001"
 	deadlock           = "40P01"

@@ -37,6 +37,7 @@ import (
 	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/queue/queuetest"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/ledger"
@@ -58,30 +59,10 @@ func init() { debug.SetGCPercent(400) }
 // Start is when every world begins.
 var Start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Clock stands still until Advance moves it.
-type Clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-// Now is the time.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-// Advance moves the clock.
-func (c *Clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // World is one deployment of fedpost and the servers around it.
 type World struct {
 	T           testing.TB
-	Clock       *Clock
+	Clock       *queuetest.Clock
 	Now         func() time.Time // the clock's, if not replaced
 	Engine      engines.Instance
 	Store       *store.Store
@@ -137,7 +118,7 @@ type Options struct {
 // New makes a world.
 func New(t testing.TB, o Options) *World {
 	t.Helper()
-	w := &World{T: t, Clock: &Clock{now: Start}, Servers: newServers(), BatchSize: 10, Log: &bytes.Buffer{}}
+	w := &World{T: t, Clock: queuetest.ClockAt(Start), Servers: newServers(), BatchSize: 10, Log: &bytes.Buffer{}}
 	if w.Now = o.Now; w.Now == nil {
 		w.Now = w.Clock.Now
 	}

@@ -18,7 +18,10 @@ type Clock struct {
 }
 
 // NewClock returns a clock that shows the present.
-func NewClock() *Clock { return &Clock{now: time.Now().Truncate(time.Millisecond)} }
+func NewClock() *Clock { return ClockAt(time.Now().Truncate(time.Millisecond)) }
+
+// ClockAt returns a clock that shows a time.
+func ClockAt(t time.Time) *Clock { return &Clock{now: t} }
 
 // Now is the time.
 func (c *Clock) Now() time.Time {

@@ -40,7 +40,18 @@ type Proxy struct {
 // connection that is established.
 func NewProxy(t testing.TB, decide func(request []byte) Fault) *Proxy {
 	t.Helper()
-	u, err := url.Parse(URL(t))
+	return newProxy(t, URL(t), decide)
+}
+
+// Proxy starts a proxy before s.
+func (s *Server) Proxy(decide func(request []byte) Fault) *Proxy {
+	s.Helper()
+	return newProxy(s.TB, s.URL, decide)
+}
+
+func newProxy(t testing.TB, server string, decide func(request []byte) Fault) *Proxy {
+	t.Helper()
+	u, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
 	}
