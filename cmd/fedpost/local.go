@@ -131,7 +131,7 @@ func (s settings) onAWS(ctx context.Context, at local.ListenConfig, allowPrivate
 	if err := config.Load(&c); err != nil {
 		return nil, err
 	}
-	cfg, err := awsConfig(ctx)
+	cfg, err := awsConfig(ctx, "")
 	if err != nil {
 		return nil, err
 	}

@@ -125,7 +125,7 @@ func onTable(ctx context.Context, log *slog.Logger) (opened, error) {
 	if err := config.Load(&c); err != nil {
 		return opened{}, err
 	}
-	cfg, err := awsConfig(ctx)
+	cfg, err := awsConfig(ctx, "")
 	if err != nil {
 		return opened{}, err
 	}

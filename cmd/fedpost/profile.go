@@ -13,10 +13,11 @@ import (
 
 // awsConfig returns the configuration of the SDK's default chain, which finds
 // credentials where an operator keeps them: the environment, shared profiles,
-// SSO, roles of instances and containers. Lambda functions do not link it.
+// SSO, roles of instances and containers. Lambda functions do not link it. region is used where
+// the chain finds none; it may be empty.
 // https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
-func awsConfig(ctx context.Context) (aws.Config, error) {
-	cfg, err := config.LoadDefaultConfig(ctx)
+func awsConfig(ctx context.Context, region string) (aws.Config, error) {
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithDefaultRegion(region))
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("read AWS configuration: %w", err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,9 +48,9 @@ func (r reach) client(ctx context.Context) (*client.Client, error) {
 	if path, ok := local.SocketPath(r.URL); ok {
 		address, carrier = "http://localhost", onSocket(path)
 	} else if u, err := url.Parse(r.URL); err == nil {
-		_, onAWS := awsauth.RegionOf(u.Hostname())
+		region, onAWS := awsauth.RegionOf(u.Hostname())
 		if onAWS || r.AWSRegion != "" {
-			cfg, err := awsConfig(ctx)
+			cfg, err := awsConfig(ctx, cmp.Or(r.AWSRegion, region))
 			if err != nil {
 				return nil, err
 			}

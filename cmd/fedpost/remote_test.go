@@ -472,10 +472,10 @@ func TestAListStopsAtItsLimitAndSaysSo(tt *testing.T) {
 }
 
 // TestRequestsToAPIGatewayAreSigned instead of carrying a token. The region cannot be read from
-// the address of an API with a domain of its own.
+// the address of an API with a domain of its own. No other region need be configured.
 func TestRequestsToAPIGatewayAreSigned(t *testing.T) {
 	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_CONFIG_FILE": os.DevNull, "AWS_EC2_METADATA_DISABLED": "true",
 	} {
 		t.Setenv(name, value)
 	}
