@@ -108,6 +108,10 @@ const (
 	// notWaited is a wait so short that the server has not waited, and the pause before the
 	// next request if the server does not say how long.
 	notWaited = 2 * time.Second
+	// manyEmpty is how many pages without an event, in a row and each with more behind it, are
+	// asked for without a pause: a feed whose types are rare has some, a server that makes its
+	// callers run has them without end.
+	manyEmpty = 1000
 )
 
 // Events follows the feed of events behind a cursor: the Cursor of an event that was dealt
@@ -127,6 +131,7 @@ func (c *Client) Events(ctx context.Context, after string, types ...string) iter
 	return func(yield func(FeedEvent, error) bool) {
 		once := *c
 		q := EventQuery{After: after, Types: types}
+		empty := 0
 		for pause := firstPause; ; {
 			asked := time.Now()
 			if c.answered.Load() {
@@ -158,6 +163,12 @@ func (c *Client) Events(ctx context.Context, after string, types ...string) iter
 				// A server with too many readers who wait, or one that stops, answers at once.
 				if q.Wait > 0 && len(page.Events) == 0 && !page.More && (page.RetryAfter > 0 || time.Since(asked) < notWaited) {
 					wait = max(notWaited, upToLongest(page.RetryAfter))
+				}
+				if empty++; len(page.Events) > 0 || !page.More {
+					empty = 0
+				}
+				if empty > manyEmpty {
+					wait = firstPause
 				}
 				q.After, q.Wait = page.Next, longPoll
 			}

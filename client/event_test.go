@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -105,6 +106,7 @@ func TestTheFeedSaysThatNobodyHasEverAnswered(t *testing.T) {
 		"a wrong port":   {errors.New("connection refused"), 30 * time.Second},
 		"a wrong name":   {&net.DNSError{Err: "no such host", IsNotFound: true}, 0},
 		"a wrong scheme": {http.ErrSchemeMismatch, 0},
+		"no TLS":         {tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -195,6 +197,33 @@ func TestAFeedThatStandsStillEndsInAnError(t *testing.T) {
 			t.Errorf("%s: asked %d times, told %d events, ends with %v", name, asked, told, last)
 		}
 	}
+}
+
+// TestAFeedThatIsOnlyMoreIsNotReadInAHotLoop, and its first thousand pages without a pause: the
+// types that are asked for may be rare.
+func TestAFeedThatIsOnlyMoreIsNotReadInAHotLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, asked, rare := time.Now(), 0, time.Duration(-1)
+		c := to(t, func(*http.Request) (int, string, string) {
+			if asked++; asked == 1000 {
+				rare = time.Since(begin)
+			}
+			return 200, "", fmt.Sprintf(`{"events":[],"next":"A%d","more":true}`, asked)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, err := range c.Events(ctx, "") {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			if asked > 20_000 {
+				break
+			}
+		}
+		if rare != 0 || asked > 1400 {
+			t.Errorf("the first thousand took %v; asked %d times in a minute", rare, asked)
+		}
+	})
 }
 
 // TestTheFeedWaitsFiveMinutesAtMost, whatever the answers say.

@@ -68,7 +68,8 @@ func inProgress(p *Problem) bool { return p.Status == http.StatusConflict && p.R
 func (c *Client) hopeless(err error) bool {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError
-	return errors.Is(err, context.Canceled) || errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) ||
+	var record tls.RecordHeaderError
+	return errors.Is(err, context.Canceled) || errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &record) ||
 		errors.As(err, &name) && name.IsNotFound && !c.answered.Load()
 }
 

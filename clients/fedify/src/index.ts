@@ -219,7 +219,7 @@ export class FedpostQueue implements MessageQueue {
           await kv.set(cursorKey, event.cursor);
         }
       } catch (err) {
-        console.error("fedpost: an inbox that is gone was not dealt with; it is tried again:", err);
+        console.error("fedpost: inboxes that are gone are not reported for now; it is tried again in 5 s:", err);
         await pause(handlerPause, signal);
       }
     }

@@ -259,6 +259,19 @@ class Hostile(World):
                 list(fedpost.pages("listServers", "servers"))
         self.assertEqual(next(asked), 1501)
 
+    def test_a_feed_that_is_only_more_is_not_read_in_a_hot_loop(self) -> None:
+        asked = itertools.count(1)
+
+        def answer(_: httpx.Request) -> httpx.Response:
+            n = next(asked)
+            return httpx.Response(200, json={"events": [], "next": str(n), "more": True} if n <= 1010 else {})
+
+        pauses: list[float] = []
+        with Fedpost("http://fedpost.test", http=httpx.Client(transport=httpx.MockTransport(answer))) as fedpost:
+            with mock.patch("time.sleep", pauses.append), self.assertRaisesRegex(FedpostError, 'it has no "events"'):
+                next(fedpost.events(""))
+        self.assertEqual(pauses, [0.0] * 1000 + [_core.FIRST_PAUSE] * 10)
+
     def test_a_cursor_that_no_address_can_carry_is_refused(self) -> None:
         async def read(fedpost: AsyncFedpost) -> None:
             async for _ in fedpost.events("now"):

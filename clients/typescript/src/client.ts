@@ -62,6 +62,11 @@ const longestPause = 10_000;
 const longPoll = 20;
 /** A wait so short that the server has not waited, in milliseconds. */
 const notWaited = 2000;
+/**
+ * How many pages without an event, in a row and each with more behind it, are asked for without a pause: a feed whose types
+ * are rare has some, a server that makes its callers run has them without end.
+ */
+const manyEmpty = 1000;
 /** The time limit of a request, in milliseconds: longer than the long poll. */
 const timeout = 60_000;
 /** The most bytes that are read of an answer. The largest answer of fedpost is a page of a few megabytes. */
@@ -188,6 +193,7 @@ export class Fedpost {
   async *events(after: string, options: CallOptions & { types?: EventType[] } = {}): AsyncGenerator<Told, void, void> {
     const query: { after: string; type?: string; wait?: number } = { after };
     if (options.types?.length) query.type = options.types.join(",");
+    let empty = 0;
     for (let pause = firstPause; ; ) {
       const asked = Date.now();
       let wait = 0;
@@ -205,6 +211,8 @@ export class Fedpost {
         if (query.wait && page.events.length === 0 && !page.more && (page.retryAfter || Date.now() - asked < notWaited)) {
           wait = Math.max(notWaited, 1000 * upToLongest(Number(page.retryAfter ?? 0)));
         }
+        empty = page.events.length > 0 || !page.more ? 0 : empty + 1;
+        if (empty > manyEmpty) wait = firstPause;
         query.after = page.next;
         query.wait = longPoll;
       } catch (err) {

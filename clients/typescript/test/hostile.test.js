@@ -120,6 +120,17 @@ test("a long cursor is not printed whole", async () => {
   for (const call of [(f) => f.pages("listServers", "servers").next(), (f) => f.events(next).next()]) await assert.rejects(call(new Fedpost("http://127.0.0.1:1", { fetch })), (err) => err instanceof FedpostError && err.message.length < 1000);
 });
 
+test("a feed that is only more is not read in a hot loop", async () => {
+  let asked = 0;
+  const stop = new AbortController();
+  const fetch = async () => {
+    if (++asked === 1001) setTimeout(() => stop.abort(), 1000);
+    return Response.json(asked > 5000 ? {} : { events: [], next: String(asked), more: true });
+  };
+  for await (const _ of new Fedpost("http://127.0.0.1:1", { fetch }).events("", { signal: stop.signal })) assert.fail("there is no event");
+  assert.ok(asked > 1000 && asked < 1020, `asked ${asked} times`);
+});
+
 test("a refusal disturbs neither log nor terminal", async () => {
   const odd = "\u001b]0;owned\u0007\u009b31m\u202e\r\n";
   const long = "x".repeat(500_000);

@@ -27,6 +27,9 @@ LONG_POLL = 20
 """How long one request waits for an event, in seconds."""
 NOT_WAITED = 2.0
 """A wait so short that the server has not waited, in seconds."""
+MANY_EMPTY = 1000
+"""How many pages without an event, in a row and each with more behind it, are asked for without a pause: a feed whose types
+are rare has some, a server that makes its callers run has them without end."""
 TIMEOUT = 60.0
 """The time limit of a request and its whole answer, in seconds: longer than the long poll."""
 LONGEST_RETRY_AFTER = 300.0

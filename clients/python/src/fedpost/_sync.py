@@ -102,7 +102,7 @@ class Fedpost:
         what answers is no feed that moves on.
         """
         query: dict[str, Any] = {"after": after, "type": ",".join(types)}
-        pause = _core.FIRST_PAUSE
+        pause, empty = _core.FIRST_PAUSE, 0
         while True:
             asked, wait = time.monotonic(), 0.0
             patience = 0 if self._core.answered else self._core.patience
@@ -122,6 +122,9 @@ class Fedpost:
             at_once = "retryAfter" in page or time.monotonic() - asked < _core.NOT_WAITED
             if "wait" in query and not page["events"] and not page.get("more") and at_once:
                 wait = max(_core.NOT_WAITED, _core.up_to_longest(page.get("retryAfter")))
+            empty = 0 if page["events"] or not page.get("more") else empty + 1
+            if empty > _core.MANY_EMPTY:
+                wait = _core.FIRST_PAUSE
             query["after"], query["wait"] = page["next"], _core.LONG_POLL
             time.sleep(wait)
 
