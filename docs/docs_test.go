@@ -165,7 +165,7 @@ func TestTheTestsThatTheDocumentsNameExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		for _, m := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)(…?)`").FindAllStringSubmatch(read(t, file), -1) {
+		for _, m := range regexp.MustCompile(`\b((?:Test|Fuzz)[A-Z]\w*)(…?)`).FindAllStringSubmatch(read(t, file), -1) {
 			end := "("
 			if m[2] != "" {
 				end = ""
@@ -174,6 +174,26 @@ func TestTheTestsThatTheDocumentsNameExist(t *testing.T) {
 				t.Errorf("%s names the test %s, which does not exist", file, m[1]+m[2])
 			}
 		}
+	}
+}
+
+// TestEveryMutantIsInTheTable of testing.md, with the number of all.
+func TestEveryMutantIsInTheTable(t *testing.T) {
+	patches, err := filepath.Glob("../internal/testkit/mutants/testdata/*.patch")
+	if err != nil || len(patches) == 0 {
+		t.Fatal(patches, err)
+	}
+	page, mutants := read(t, "testing.md"), 0
+	for _, patch := range patches {
+		for _, m := range regexp.MustCompile(`(?m)^([a-z0-9.-]+)(?: internal/[a-z0-9/]+)+$`).FindAllStringSubmatch(read(t, patch), -1) {
+			mutants++
+			if !strings.Contains(page, "`"+m[1]+"`") {
+				t.Errorf("testing.md does not name the mutant %s", m[1])
+			}
+		}
+	}
+	if all := fmt.Sprintf("finds all %d;", mutants); !strings.Contains(page, all) {
+		t.Errorf("testing.md does not say that the default set %s", all)
 	}
 }
 

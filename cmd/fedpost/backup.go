@@ -72,7 +72,7 @@ func (c restoreCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "%s is restored. What was still to be sent when the backup was made is sent from there, also if it has been sent since.\n", c.Data); err != nil {
+	if _, err := fmt.Fprintf(out, "%s is restored. What was unsent when the backup was made is sent from there, even if it was sent meanwhile.\n", c.Data); err != nil {
 		return err
 	}
 	return showContents(out, found)

@@ -23,22 +23,22 @@ type benchCommand struct {
 	Recipients int         `help:"Recipients of each activity. Default: 5000 for fanout, 5 for ordered, else 1."`
 	Callers    int         `help:"Calls to the API at once." default:"32"`
 	Rate       float64     `help:"Calls a second of all callers together; 0: one call after the other."`
-	Hosts      int         `help:"Servers that receive." default:"200"`
-	TLS        bool        `name:"tls" help:"These servers speak TLS 1.3."`
-	HTTP2      bool        `name:"http2" help:"They also offer HTTP/2."`
-	Known      bool        `help:"First deliver one activity to each of them, unmeasured, to have connections and TLS sessions."`
+	Hosts      int         `help:"Receiving servers." default:"200"`
+	TLS        bool        `name:"tls" help:"Receiving servers use TLS 1.3."`
+	HTTP2      bool        `name:"http2" help:"Receiving servers also offer HTTP/2."`
+	Known      bool        `help:"First deliver one activity to each receiving server, unmeasured, to have connections and TLS sessions."`
 	HangUp     bool        `name:"hang-up" help:"Close the connection after each answer, so that each delivery needs a new one."`
-	Answer     bench.Times `help:"How long they take to answer: 20ms, 5ms-50ms, or ~20ms for a mean." default:"0"`
-	Sick       float64     `help:"Share of them that never answer, such as 0.1."`
+	Answer     bench.Times `help:"How long receiving servers take to answer: 20ms, 5ms-50ms, or ~20ms for a mean." default:"0"`
+	Sick       float64     `help:"Share of receiving servers that never answer, such as 0.1."`
 	Body       int         `help:"Bytes of an activity." default:"1500"`
-	Beside     int         `help:"Recipients of one more activity, sent first and delivered meanwhile. Its times are not measured."`
+	Beside     int         `help:"Recipients of one more activity, delivered during the measurement but not measured."`
 	Within     duration    `help:"Longest time for one run." default:"5m"`
 
 	URL        string `help:"Measure a running fedpost, such as http://127.0.0.1:8080, instead of starting one. It needs --allow-private, or use --sink-url." placeholder:"URL"`
 	AWSRegion  string `name:"aws-region" help:"Sign requests to --url with your AWS credentials for this region. Not needed for API Gateway's own names." env:"FEDPOST_AWS_REGION"`
 	Token      string `help:"Token of the API at --url." env:"FEDPOST_API_TOKEN"`
 	PID        int    `name:"pid" help:"Process id of the fedpost at --url on this machine, to read its processor time and memory."`
-	SinkListen string `help:"With --sink-url: where the server that receives listens." default:"127.0.0.1:8090"`
+	SinkListen string `help:"With --sink-url: address where the receiving server listens." default:"127.0.0.1:8090"`
 	SinkURL    string `help:"URL at which a remote fedpost at --url reaches --sink-listen, through your proxy or tunnel. Everything then goes to one host." placeholder:"URL"`
 
 	JSON       bool   `help:"Print the report as JSON."`

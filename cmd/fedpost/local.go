@@ -79,7 +79,7 @@ func start(ctx context.Context, dir string, at local.ListenConfig, allowPrivate 
 		if f, err = s.onAWS(ctx, at, allowPrivate, log); err == nil {
 			break
 		}
-		err = fmt.Errorf("cannot run on AWS, which is asked for by %s (without it, or them, fedpost runs on a file of its own): %w", strings.Join(because, ", "), err)
+		err = fmt.Errorf("cannot run on AWS, as asked for by %s (unset, fedpost runs on a file): %w", strings.Join(because, ", "), err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.traces.Close(ctx))

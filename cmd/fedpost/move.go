@@ -64,7 +64,7 @@ func (r records) open(ctx context.Context, a access, log *slog.Logger) (opened, 
 	if len(because) > 0 {
 		p, err := onTable(ctx, log)
 		if err != nil {
-			return opened{}, fmt.Errorf("cannot reach the installation on AWS, which is asked for by %s (without it, or them, --data says which folder): %w", strings.Join(because, ", "), err)
+			return opened{}, fmt.Errorf("cannot reach the installation on AWS, as asked for by %s (unset, --data names the folder): %w", strings.Join(because, ", "), err)
 		}
 		return p, nil
 	}

@@ -11,7 +11,7 @@ import (
 
 type outboxCommand struct {
 	List  outboxList  `cmd:"" help:"List rows of the table fedpost.outbox."`
-	Retry outboxRetry `cmd:"" help:"Let rows that were refused wait again."`
+	Retry outboxRetry `cmd:"" help:"Retry refused rows."`
 	Drop  outboxDrop  `cmd:"" help:"Remove rows that were refused."`
 }
 

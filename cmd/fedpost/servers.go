@@ -27,7 +27,7 @@ type serversCommand struct {
 // named are the flags and the argument of commands about one server.
 type named struct {
 	remote
-	Server string `arg:"" help:"A host such as social.example, \"inbox:\" and the URL of an inbox, or a Sipher server's URL. \"*.\" before the host also blocks subdomains."`
+	Server string `arg:"" help:"A host such as social.example, \"inbox:\" and the URL of an inbox, or a Sipher server's URL. For blocks, \"*.\" before a host includes its subdomains."`
 }
 
 // act does something to the server and shows it as it is then.

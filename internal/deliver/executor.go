@@ -213,7 +213,7 @@ func (x executor) keep(ctx context.Context, u *unit) {
 	}
 	until := x.Now().Add(keep)
 	if err := x.Ledger.KeepActivity(ctx, u.a.ID, until); err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		x.Log.WarnContext(ctx, "a record is kept for another time than its protocol says", "activity", u.a.ID, "error", err)
+		x.Log.WarnContext(ctx, "a record is not kept for as long as its protocol says", "activity", u.a.ID, "error", err)
 		return
 	}
 	if until.After(r.Forget) {

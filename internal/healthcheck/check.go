@@ -168,6 +168,6 @@ func (r *Runner) look(ctx context.Context, s circuit.State) error {
 	if err != nil {
 		return err
 	}
-	r.Log.InfoContext(ctx, "looked whether a server is gone", "server", s.Key, "status", o.Status, "phase", after.Phase, "until", after.Until)
+	r.Log.InfoContext(ctx, "checked whether a server is gone", "server", s.Key, "status", o.Status, "phase", after.Phase, "until", after.Until)
 	return nil
 }

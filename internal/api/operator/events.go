@@ -83,7 +83,7 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, err := h.feed.Read(r.Context(), query)
 	if errors.Is(err, events.ErrBadCursor) {
-		return problem.New(http.StatusBadRequest, "The query parameter after is not the next of an earlier answer. Leave it out to begin with the oldest event, or give now or recent.")
+		return problem.New(http.StatusBadRequest, "The query parameter after is not the value of next in an earlier answer. Leave it out to begin with the oldest event, or give now or recent.")
 	}
 	if err != nil {
 		return api.Unreachable(err)

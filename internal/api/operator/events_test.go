@@ -104,7 +104,7 @@ func TestRecentEventsEndTheFeed(t *testing.T) {
 
 func TestWhatIsWrongWithARequestForEventsIsSaid(t *testing.T) {
 	w := newWorld(t)
-	w.refused(400, "not the next of an earlier answer", "GET", "/v1/events?after=x", "")
+	w.refused(400, "not the value of next in an earlier answer", "GET", "/v1/events?after=x", "")
 	w.refused(400, "types are: recipient.gone, ", "GET", "/v1/events?type=recipient.gone,gone", "")
 	w.refused(400, "types are", "GET", "/v1/events?type=recipient.gone,", "")
 	w.refused(400, "between 0 and 20", "GET", "/v1/events?wait=21", "")

@@ -105,8 +105,8 @@ func TestABrowserComesBackWhenTheFeedHasRoom(t *testing.T) {
 func TestAStreamFromNowhereIsRefused(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
-	s.api.set("/v1/events?after=nonsense&limit=100", problem.New(http.StatusBadRequest, "The query parameter after is not the next of an earlier answer."))
-	v.says(v.get("/events/stream?after=nonsense"), 400, "not the next of an earlier")
+	s.api.set("/v1/events?after=nonsense&limit=100", problem.New(http.StatusBadRequest, "The query parameter after is not the value of next in an earlier answer."))
+	v.says(v.get("/events/stream?after=nonsense"), 400, "not the value of next")
 	if p := s.visitor().get("/events/stream?after=first"); p.Request.URL.Path != "/sign-in" {
 		t.Errorf("streamed to a stranger: %s", p.text)
 	}

@@ -272,7 +272,7 @@ func TestWhatWasRefusedIsTriedAgainFromThePageOfDeadLetters(t *testing.T) {
 	}
 	s.api.set("/v1/servers/refusing.example", client.Server{Name: "refusing.example", Phase: client.PhaseHealthy})
 	s.api.set("/v1/servers/refusing.example/waiting", client.Waiting{})
-	v.says(v.get("/servers/refusing.example"), 200, `<a href="/dead?host=refusing.example">Retry what it has refused`)
+	v.says(v.get("/servers/refusing.example"), 200, `<a href="/dead?host=refusing.example">Retry refused deliveries`)
 	const offer = "/dead/retry?host=refusing.example&amp;failed=yes"
 	v.says(v.get("/dead?host=refusing.example"), 200, "None for this server", offer)
 	v.says(v.get(html.UnescapeString(offer)), 200, `name="failed" value="yes" checked`)

@@ -63,7 +63,7 @@ func aboutServer(act, name string) (question, bool) {
 		"resume": {
 			Title: "Resume deliveries to " + name + "?", Yes: "Resume",
 			Says: []string{
-				"This ends a pause, an outage, or the state gone.",
+				"This ends a pause, an outage or the state gone.",
 				"Waiting deliveries are released: 10 in the first minute, then 50, 250 and 1000 a minute. If the server still fails, deliveries wait again.",
 			},
 		},

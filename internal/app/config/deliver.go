@@ -62,7 +62,7 @@ type Circuit struct {
 	Step     time.Duration `env:"CHECK_STEP" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
 	Slow     time.Duration `env:"CHECK_SLOW" min:"1s" max:"7d" help:"the wait between checks after the fifth, while something is parked: 1s to 7d"`
 	Ramp     time.Duration `env:"RELEASE_EVERY" min:"1s" max:"1h" help:"the time between the steps that release parked deliveries to a server that is back: 1s to 1h"`
-	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"how long after its death a delivery is still sent again when its server, which was down, is back: up to 60d; 0: never. No effect with the policies sipher and ldp"`
+	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"a dead delivery is sent again if its server, which was down, is back within this time of its death: up to 60d; 0: never. No effect with the policies sipher and ldp"`
 	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that a server can ask for (Retry-After): 1m to 7d"`
 }
 
@@ -139,7 +139,7 @@ type EventBus struct {
 // Concurrency bounds what one invocation does at a time.
 type Concurrency struct {
 	Deliveries int `env:"DELIVERY_CONCURRENCY" min:"8" max:"1000" help:"how many requests one invocation has under way at a time: 8 to 1000"`
-	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many of them to one server that accepts; in up, forty times as many from each queue, at most half of its places: 1 to 100"`
+	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many of them go to one server that accepts; in up, forty times as many from each queue, but at most half of the queue's requests: 1 to 100"`
 	Probes     int `env:"PROBE_CONCURRENCY" min:"1" max:"256" help:"how many servers the health check probes at a time: 1 to 256"`
 }
 

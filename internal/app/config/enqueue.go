@@ -31,7 +31,7 @@ type Limits struct {
 // Priorities choose the queue of an activity whose request names no priority.
 type Priorities struct {
 	High    Words  `env:"PRIORITY_HIGH_TYPES" envDefault:"Delete,Undo,Block,Flag,Accept,Reject,Follow" help:"the types of activities that go to the high queue, separated by commas"`
-	Low     Words  `env:"PRIORITY_LOW_TYPES" envDefault:"Like,Dislike,EmojiReact,View,Listen,Read" help:"the types of activities that go to the low queue, separated by commas; the Delete of an account always does"`
+	Low     Words  `env:"PRIORITY_LOW_TYPES" envDefault:"Like,Dislike,EmojiReact,View,Listen,Read" help:"the types of activities that go to the low queue, separated by commas; the Delete of an account always goes there"`
 	Default string `env:"PRIORITY_DEFAULT" envDefault:"normal" help:"high, normal or low: the queue of all other types"`
 }
 

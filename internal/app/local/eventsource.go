@@ -87,7 +87,7 @@ func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.
 			continue
 		}
 		if ctx.Err() == nil {
-			m.Log.ErrorContext(ctx, "a queue cannot be received from", "queue", m.Name, "error", err)
+			m.Log.ErrorContext(ctx, "cannot receive from a queue", "queue", m.Name, "error", err)
 		}
 		sleep(ctx, pause)
 		pause = min(2*pause, longestPause)

@@ -19,7 +19,7 @@ func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 	}
 	next, err := d.Store.TakeTurn(ctx, d.server.URL, d.Now(), turnEvery)
 	if err != nil {
-		d.Log.ErrorContext(ctx, "cannot take a turn to deliver to a sipher server that hangs", "server", d.server.URL, "error", err)
+		d.Log.ErrorContext(ctx, "cannot claim the next try of a sipher server that hangs", "server", d.server.URL, "error", err)
 		return outcome.Outcome{}, true
 	}
 	if next.IsZero() {

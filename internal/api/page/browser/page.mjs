@@ -135,7 +135,7 @@ const places = {
     [down, "Check now", null, "Check", "checked within a minute"],
     [down, "Limit rate", async () => page.fill("[name=perMinute]", "60"), "Set the limit", "The rate limit is set."],
     ["/dead?host=hub.example", "Retry all for this server", null, "Retry", "are retried"],
-    ["/dead?host=hub.example", "Retry all, and what it has refused", async () => { if (!await page.isChecked("[name=failed]")) throw new Error("not ticked"); }, "Retry", "are retried"],
+    ["/dead?host=hub.example", "Retry all, refused ones too", async () => { if (!await page.isChecked("[name=failed]")) throw new Error("not ticked"); }, "Retry", "are retried"],
     ["/dead?host=hub.example", "Drop all for this server", null, "Drop for good", "are dropped"],
     ["/servers/gone.example", "Delete record", null, "Delete", "record is deleted"],
     ["/keys", "Delete https://social.example/users/frida#main-key", null, "Delete it for good", "The key is deleted"],
