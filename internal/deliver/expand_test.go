@@ -3,6 +3,7 @@ package deliver_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,14 +54,13 @@ func onBothTypes(t *testing.T, run func(t *testing.T, typ queue.Type)) {
 }
 
 // puts counts messages, as two with one deduplication key are one.
-var puts int
+var puts atomic.Int64
 
 func put(t *testing.T, w *world.World, name queue.Name, m message.Message) {
 	t.Helper()
 	out := queue.Message{Body: world.Encode(t, m)}
 	if w.Engine.Queue(name).Capabilities().NativeDeduplication {
-		puts++
-		out.OrderingKey, out.DeduplicationKey = "k", fmt.Sprint(puts)
+		out.OrderingKey, out.DeduplicationKey = "k", fmt.Sprint(puts.Add(1))
 	}
 	if err := w.Engine.Queue(name).Send(t.Context(), out); err != nil {
 		t.Fatal(err)
