@@ -20,8 +20,6 @@ import (
 // it is all that writes on the path of a delivery.
 type executor struct{ *invocation }
 
-func (v *invocation) executor() executor { return executor{v} }
-
 // carryOut carries out the verdicts of a claimed unit and records them. Final outcomes are in
 // the journal already.
 func (x executor) carryOut(ctx context.Context, u *unit) (intake.Disposition, error) {

@@ -45,7 +45,7 @@ func TestWhatIsRecordedIsCountedWhenItIs(t *testing.T) {
 		v := &invocation{Engine: &Engine{Config: Config{Ledger: &failingLedger{errs: c.errs}, Meter: m, Now: time.Now}}}
 		v.journal, v.feed = v.newJournal(t.Context(), "", nil), &feed{Engine: v.Engine}
 		u := &unit{jobs: []*job{{verdict: verdict.Delivered{}}}}
-		if _, err := v.executor().record(t.Context(), u); !errors.Is(err, last) {
+		if _, err := (executor{v}).record(t.Context(), u); !errors.Is(err, last) {
 			t.Errorf("%v: error %v", c.errs, err)
 		}
 		if m.recorded != c.want {
@@ -78,7 +78,7 @@ func TestARecipientIsNotCountedTwiceAfterALapsedClaim(t *testing.T) {
 		u := &unit{jobs: []*job{{verdict: verdict.Delivered{}}}, claim: ledger.Claim{Until: c.until}}
 		v.journal.add(u, u.jobs[0])
 		v.journal.close(t.Context())
-		if _, err := v.executor().record(t.Context(), u); !errors.Is(err, c.end) {
+		if _, err := (executor{v}).record(t.Context(), u); !errors.Is(err, c.end) {
 			t.Errorf("%s: error %v", c.name, err)
 		}
 		if m.recorded != c.want {

@@ -77,13 +77,13 @@ func (v *invocation) deliver(ctx context.Context, w intake.Work) (intake.Disposi
 		return intake.Disposition{}, err
 	}
 	if !u.needsClaim() {
-		return v.executor().parkUnrecorded(ctx, u)
+		return executor{v}.parkUnrecorded(ctx, u)
 	}
 	if d, ok, err := v.claim(ctx, u); !ok || err != nil {
 		return d, err
 	}
 	v.attemptAll(ctx, u)
-	return v.executor().carryOut(ctx, u)
+	return executor{v}.carryOut(ctx, u)
 }
 
 func (v *invocation) giveUp(ctx context.Context, w intake.Work, reason, why string) (intake.Disposition, error) {
@@ -101,7 +101,7 @@ func (v *invocation) endAll(ctx context.Context, u *unit, reason, why string) (i
 	if d, ok, err := v.claim(ctx, u); !ok || err != nil {
 		return d, err
 	}
-	return v.executor().carryOut(ctx, u)
+	return executor{v}.carryOut(ctx, u)
 }
 
 // lookUp reads the records of a delivery, completes what earlier receives of its message have
@@ -141,10 +141,10 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 	if u.known.Record.Cancelled || u.a.Expired(v.Now()) {
 		// Nothing is written: a cancelled or expired activity's record speaks for all
 		// recipients that are not final.
-		return nil, intake.Done, v.executor().drop(ctx, u)
+		return nil, intake.Done, executor{v}.drop(ctx, u)
 	}
 	if u.known.Lapsed {
-		if err := v.executor().finishLapsed(ctx, u); err != nil {
+		if err := (executor{v}).finishLapsed(ctx, u); err != nil {
 			return nil, intake.Disposition{}, err
 		}
 	}
