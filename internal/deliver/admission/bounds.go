@@ -61,6 +61,9 @@ const (
 	quick = time.Second
 	// timeout is how long an attempt usually takes at a host that hangs.
 	timeout = 15 * time.Second
+	// unsigned is how long an attempt stays unsigned at most, on a slow machine, while nothing of
+	// ours is away. No host can make that longer.
+	unsigned = time.Second / 10
 	// lookEvery is the interval of looks for attempts to send back.
 	lookEvery = 50 * time.Millisecond
 	// receives is how often a delivery is received at most for want of a place: the third

@@ -72,3 +72,21 @@ func TestHostsThatNobodyHasMetAreMetAtOnce(t *testing.T) {
 		t.Errorf("the last began after %s, and one was received %d times; want 5s and once", at, receives)
 	}
 }
+
+// TestWhatWaitedWhileNothingWasSignedBeginsSoonAfterwards: nobody's place was held by a host.
+func TestWhatWaitedWhileNothingWasSignedBeginsSoonAfterwards(t *testing.T) {
+	p := newProcess(1, ordinary)
+	p.away = 40 * time.Second
+	var to []*server
+	for i := range 20 {
+		name := fmt.Sprint("well", i)
+		to = append(to, &server{name: name, site: name, handshake: hello, answer: steady(20*time.Millisecond, Accepted)})
+	}
+	for i := range 250 {
+		p.at(time.Duration(i)*100*time.Millisecond, func() { p.deliver(40, "", to...) })
+	}
+	p.run(30 * time.Minute)
+	if at, most := p.last(t); at > p.away+30*time.Second || most > receives {
+		t.Errorf("the last began %s after signatures, and one was received %d times; want 30s and %d times", at-p.away, most, receives)
+	}
+}

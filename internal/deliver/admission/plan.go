@@ -450,6 +450,9 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 				if h.class == prompt || a.why == allComputing {
 					rate = max(rate, b.usual.rate(now))
 				}
+				if a.why == allComputing {
+					rate = max(rate, float64(p.b.Computing)/unsigned.Seconds())
+				}
 			}
 			b.backAt = max(b.backAt, now+tick) + time.Duration(float64(time.Second)/rate)
 			a.back = max(a.back, b.backAt)

@@ -76,7 +76,8 @@ type process struct {
 	all        []*delivery
 	making     map[*Attempt]*delivery
 	activities int
-	memory     int // the most recipients that waited
+	memory     int           // the most recipients that waited
+	away       time.Duration // nothing is signed before: a table that is away, or a full disk
 }
 
 func newProcess(seed uint64, b Bounds) *process {
@@ -191,7 +192,7 @@ func (p *process) attempt(a *Attempt) {
 		end(Unsent)
 		return
 	}
-	p.after(signing, func() {
+	p.at(max(p.now, p.away)+signing, func() {
 		d.begun, d.began = true, p.now
 		p.plan.signed(a, p.now)
 		handshake := s.handshake
