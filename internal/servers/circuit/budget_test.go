@@ -126,6 +126,23 @@ func TestABudgetOpensTheCircuitAndOnlyAnAcceptanceClosesIt(t *testing.T) {
 	}
 }
 
+func TestASpentBudgetKeepsAllTrialsButAnOperatorsForTheNextDay(t *testing.T) {
+	s := fresh().spend(rules, rules.Budget, t0).Park(rules, t0).Fault(rules, "", "answered 500", t0)
+	for when, c := range map[string]struct {
+		s   State
+		now time.Time
+		is  bool
+	}{
+		"within the day":           {s, t0.Add(23 * time.Hour), false},
+		"a day later":              {s, t0.Add(day), true},
+		"when an operator asks it": {s.CheckNow(rules, t0.Add(time.Hour)), t0.Add(time.Hour), true},
+	} {
+		if after := c.s.CheckPassed(rules, c.now); after.Trying(c.now) != c.is {
+			t.Errorf("%s: %+v", when, after)
+		}
+	}
+}
+
 // Whatever a server answers, whenever what waits for it ends or comes anew, and whatever was under
 // way when its circuit opened.
 func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {

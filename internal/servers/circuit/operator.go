@@ -46,11 +46,12 @@ func (s State) Resume(r Rules, now time.Time) State {
 	return s
 }
 
-// CheckNow makes the next step due now, if the server is down or has parked deliveries.
+// CheckNow makes the next step due now, if the server is down or has parked deliveries. Its
+// trial is made although the budget is spent.
 func (s State) CheckNow(r Rules, now time.Time) State {
 	due := !s.CheckAt.IsZero() && !s.CheckAt.After(now)
 	if !due && (s.Parked || s.Phase == Unhealthy || s.Phase == Exhausted) {
-		s.CheckAt = now
+		s.CheckAt, s.Vain = now, min(s.Vain, r.Budget-3)
 		return s.kept(r, now)
 	}
 	return s
