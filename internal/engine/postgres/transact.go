@@ -225,6 +225,7 @@ func (e *Engine) status(ctx context.Context, of number) (string, error) {
 	}
 	// After the status, as the status is not to be of a later epoch.
 	epoch, err := e.learnEpoch(ctx, conn)
+	e.outdated(err, conn)
 	if err != nil || *status == "committed" && epoch != of.epoch {
 		return "", err
 	}
