@@ -19,7 +19,7 @@ type readers struct {
 }
 
 func newReaders() *readers {
-	return &readers{jobs: make(chan *job), stopped: make(chan struct{})}
+	return &readers{jobs: make(chan *job, room), stopped: make(chan struct{})}
 }
 
 // add starts a goroutine that reads with s until stop, and then closes s.
@@ -28,8 +28,10 @@ func (r *readers) add(s *session) {
 		for {
 			select {
 			case j := <-r.jobs:
-				j.err = j.do(s)
-				close(j.done)
+				if !j.taken.Swap(true) {
+					j.err = j.do(s)
+					close(j.done)
+				}
 			case <-r.stopped:
 				err := s.close()
 				r.mu.Lock()

@@ -22,7 +22,7 @@ type writer struct {
 }
 
 func newWriter(s *session, path string) *writer {
-	w := &writer{session: s, path: path, jobs: make(chan *job), stopped: make(chan struct{}), done: make(chan struct{})}
+	w := &writer{session: s, path: path, jobs: make(chan *job, room), stopped: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -44,7 +44,9 @@ func (w *writer) run() {
 	for {
 		select {
 		case j := <-w.jobs:
-			group = gathering.group(group[:0], j)
+			if group = gathering.group(group[:0], j); len(group) == 0 {
+				continue
+			}
 		case <-w.stopped:
 			return
 		}
