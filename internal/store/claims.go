@@ -106,7 +106,8 @@ func (s *Store) writeClaim(ctx context.Context, key table.Key, c *ledger.Claim, 
 	if err != nil {
 		return err
 	}
-	it := table.Item{Key: key, Data: data, Expires: s.outlast(c.Known.Record.Forget)}
+	// A claim that is lost with its process was of no use any more.
+	it := table.Item{Key: key, Data: data, Expires: s.outlast(c.Known.Record.Forget), Unsynced: true}
 	err = s.swap(ctx, &it, b.cond)
 	if there, conflict := found(err); conflict {
 		// The owner itself may have made this write and lost the answer.

@@ -36,7 +36,7 @@ type gatherer struct {
 
 // group appends to group the first write of a commit and those that share it.
 func (g *gatherer) group(group []*job, first *job) []*job {
-	group = g.waiting(append(group, first))
+	group = g.waiting(take(group, first))
 	if g.rest > 0 {
 		g.rest--
 	} else if g.shared {
@@ -51,12 +51,20 @@ func (g *gatherer) waiting(group []*job) []*job {
 	for len(group) < maxGroup {
 		select {
 		case j := <-g.jobs:
-			group = append(group, j)
+			group = take(group, j)
 		default:
 			return group
 		}
 	}
 	return group
+}
+
+// take appends a job to group unless its caller gave up.
+func take(group []*job, j *job) []*job {
+	if j.taken.Swap(true) {
+		return group
+	}
+	return append(group, j)
 }
 
 // yield lets other goroutines run, and adds the writes that come meanwhile.

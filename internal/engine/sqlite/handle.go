@@ -15,7 +15,7 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 		return fmt.Errorf("delete from %s: %w", q.name, err)
 	}
 	freed := false
-	err = q.write(ctx, func(s *session) error {
+	err = q.writeUnsynced(ctx, func(s *session) error {
 		freed = false
 		var group string
 		found, err := s.one(`SELECT grp FROM message WHERE seq = ? AND queue = ?`, []any{h.Seq, string(q.name)}, &group)
@@ -44,7 +44,7 @@ func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Durati
 		err = queue.CheckVisibility(d)
 	}
 	if err == nil {
-		err = q.write(ctx, func(s *session) error { return q.hide(s, h, d) })
+		err = q.writeUnsynced(ctx, func(s *session) error { return q.hide(s, h, d) })
 	}
 	if err != nil {
 		return fmt.Errorf("change the visibility of a message of %s: %w", q.name, err)

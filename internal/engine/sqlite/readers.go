@@ -19,7 +19,7 @@ type readers struct {
 }
 
 func newReaders() *readers {
-	return &readers{jobs: make(chan *job), stopped: make(chan struct{})}
+	return &readers{jobs: make(chan *job, room), stopped: make(chan struct{})}
 }
 
 // add starts a goroutine that reads with s until stop, and then closes s.
@@ -28,8 +28,10 @@ func (r *readers) add(s *session) {
 		for {
 			select {
 			case j := <-r.jobs:
-				j.err = j.do(s)
-				close(j.done)
+				if !j.taken.Swap(true) {
+					j.err = j.do(s)
+					close(j.done)
+				}
 			case <-r.stopped:
 				err := s.close()
 				r.mu.Lock()
@@ -42,7 +44,7 @@ func (r *readers) add(s *session) {
 }
 
 func (r *readers) submit(ctx context.Context, do func(*session) error) error {
-	return submit(ctx, r.jobs, r.stopped, do)
+	return submit(ctx, r.jobs, r.stopped, &job{do: do})
 }
 
 // stop lets the reads under way finish and closes the sessions.

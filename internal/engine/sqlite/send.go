@@ -42,11 +42,10 @@ func (q *mq) insert(ctx context.Context, ms []queue.Message) error {
 				return err
 			}
 		}
+		// The receive that it wakes comes behind this write, in its commit or the next.
+		q.wake.Announce(q.name, ms, func(n queue.Name, messages int) { q.wake.Wake(n, messages) })
 		return nil
 	})
-	if err == nil {
-		q.wake.Announce(q.name, ms, func(n queue.Name, messages int) { q.wake.Wake(n, messages) })
-	}
 	return queue.SendError(q.name, err)
 }
 

@@ -6,7 +6,8 @@
 // the disk (WAL with synchronous=FULL), so neither kill -9 nor a power cut loses
 // an accepted activity. Group commit makes that affordable: all writes go through
 // one goroutine, which puts the writes that wait into one transaction, undoes those
-// that fail alone, and syncs once for all of them.
+// that fail alone, and syncs once for all of them. Reads, and writes that a power cut may undo
+// (claims, deletions of messages and changes of their visibility), are answered before that sync.
 //
 // The engine keeps AWS's limits even where SQLite has none, so that nothing works
 // here that would fail in production. The suites queuetest and tabletest hold
@@ -115,26 +116,32 @@ func (e *Engine) write(ctx context.Context, do func(*session) error) error {
 	if e.writer == nil {
 		return errToRead
 	}
-	return e.writer.submit(ctx, do)
+	return e.writer.submit(ctx, &job{do: do, kind: synced})
+}
+
+// writeUnsynced is write for what a power cut may undo, together with all later writes. It
+// returns after a commit that the next write has synced, and so waits for no disk.
+func (e *Engine) writeUnsynced(ctx context.Context, do func(*session) error) error {
+	if e.writer == nil {
+		return errToRead
+	}
+	return e.writer.submit(ctx, &job{do: do, kind: written})
 }
 
 // readSoon runs do, which reads little and does not write, on the writer's session: that session
 // has in memory what it wrote, and the readers would look for it in the file after each commit.
-// If do fails there, for another write of its group or because nothing can be written, it runs on
-// a reader's session. So do may run several times.
+// It runs between two commits, and so sees no write that may be undone.
 func (e *Engine) readSoon(ctx context.Context, do func(*session) error) error {
-	if e.writer != nil && e.readers != nil {
-		if err := e.writer.submit(ctx, do); err == nil {
-			return nil
-		}
+	if e.writer == nil {
+		return e.read(ctx, do)
 	}
-	return e.read(ctx, do)
+	return e.writer.submit(ctx, &job{do: do})
 }
 
 // read runs do, which must not write, on the committed data.
 func (e *Engine) read(ctx context.Context, do func(*session) error) error {
 	if e.readers == nil {
-		return e.writer.submit(ctx, do)
+		return e.readSoon(ctx, do)
 	}
 	return e.readers.submit(ctx, do)
 }

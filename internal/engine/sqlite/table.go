@@ -129,7 +129,11 @@ func (t *tbl) Transact(ctx context.Context, ops []table.Op) error {
 	if err := table.CheckOps(ops); err != nil || len(ops) == 0 {
 		return err
 	}
-	err := t.write(ctx, func(s *session) error {
+	write := t.write
+	if !slices.ContainsFunc(ops, func(op table.Op) bool { return op.Put == nil || !op.Put.Unsynced }) {
+		write = t.writeUnsynced
+	}
+	err := write(ctx, func(s *session) error {
 		for _, op := range ops {
 			if err := apply(s, op); err != nil {
 				return err

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,10 +21,11 @@ type writer struct {
 	stopped chan struct{}
 	done    chan struct{}
 	once    sync.Once
+	syncs   bool // commits reach the disk before they return
 }
 
 func newWriter(s *session, path string) *writer {
-	w := &writer{session: s, path: path, jobs: make(chan *job), stopped: make(chan struct{}), done: make(chan struct{})}
+	w := &writer{session: s, path: path, jobs: make(chan *job, room), stopped: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -33,9 +36,7 @@ func (w *writer) stop() {
 	<-w.done
 }
 
-func (w *writer) submit(ctx context.Context, do func(*session) error) error {
-	return submit(ctx, w.jobs, w.stopped, do)
-}
+func (w *writer) submit(ctx context.Context, j *job) error { return submit(ctx, w.jobs, w.stopped, j) }
 
 func (w *writer) run() {
 	defer close(w.done)
@@ -48,17 +49,57 @@ func (w *writer) run() {
 		case <-w.stopped:
 			return
 		}
-		if err := w.commit(group); err != nil {
-			for _, j := range group {
-				j.err = err
+		slices.SortStableFunc(group, func(a, b *job) int { return cmp.Compare(a.kind, b.kind) })
+		for left := group; len(left) > 0; {
+			n := 1
+			for n < len(left) && left[n].kind == left[0].kind {
+				n++
 			}
-		}
-		try := sync.OnceValue(func() error { return writeBeside(w.path) })
-		for _, j := range group {
-			j.err = unwritable(j.err, try)
-			close(j.done)
+			w.finish(left[0].kind, left[:n])
+			left = left[n:]
 		}
 	}
+}
+
+// finish does jobs of one kind, and answers them.
+func (w *writer) finish(k kind, group []*job) {
+	if k == read {
+		for _, j := range group {
+			j.err = j.do(w.session)
+			close(j.done)
+		}
+		return
+	}
+	err := w.syncing(k == synced)
+	if err == nil {
+		err = w.commit(group)
+	}
+	if err != nil {
+		for _, j := range group {
+			j.err = err
+		}
+	}
+	try := sync.OnceValue(func() error { return writeBeside(w.path) })
+	for _, j := range group {
+		j.err = unwritable(j.err, try)
+		close(j.done)
+	}
+}
+
+// syncing sets whether commits reach the disk, with all before them, before they return.
+func (w *writer) syncing(on bool) error {
+	if w.syncs == on {
+		return nil
+	}
+	pragma := "PRAGMA synchronous=normal"
+	if on {
+		pragma = "PRAGMA synchronous=full"
+	}
+	err := w.session.script(pragma)
+	if err == nil {
+		w.syncs = on
+	}
+	return err
 }
 
 // errUndo says that a job has failed and may have changed something.

@@ -30,6 +30,9 @@ type Item struct {
 	Expires time.Time
 	// Due puts the item into the due index.
 	Due Due
+	// Unsynced says of a write that a power cut may undo it, together with all later ones. An
+	// engine may ignore it; reads do not return it.
+	Unsynced bool
 }
 
 // Due is an item's place in the due index; an item with an empty Shard is not in

@@ -172,6 +172,7 @@ func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
 
 func (t *tbl) put(it table.Item) {
 	it = copied(it)
+	it.Unsynced = false
 	if _, ok := t.items[it.Key]; !ok {
 		sks := t.parts[it.PK]
 		at, _ := slices.BinarySearch(sks, it.SK)
