@@ -55,7 +55,7 @@ func TestEventsAreListedAndFollowed(tt *testing.T) {
 	t.run([]string{"events", "--after", page.Next}, "none")
 	t.run([]string{"events", "--after", "now"}, "none")
 	t.fails("must be one of", "events", "--type", "gone")
-	t.fails("not the next", "events", "--follow", "--after", "x")
+	t.fails("after is not the value of next", "events", "--follow", "--after", "x")
 }
 
 // follows runs a command that goes on, and returns its lines.

@@ -78,17 +78,18 @@ func TestInboxesThatThrottleStarveNoOtherOfTheirHost(t *testing.T) {
 				all = append(all, page)
 			}
 			all = append(all, inbox)
-			late := 0
-			for range hours {
+			const meet = 8 // posts until the host is known to take what is for the inbox
+			var late []int
+			for n := range hours {
 				id := w.Send(w.Activity("Create"), all...)
 				w.Run(6*time.Minute, time.Second)
 				if w.States(id)[inbox].State != activity.Delivered {
-					late++
+					late = append(late, n)
 				}
 				w.Run(54*time.Minute, 20*time.Second)
 			}
-			if got := within(w, world.Start, time.Duration(hours)*time.Hour); got != hours || late > 3 {
-				t.Errorf("%d of %d posts reached the inbox that takes everything, %d of them after more than 6 minutes", got, hours, late)
+			if got := within(w, world.Start, time.Duration(hours)*time.Hour); got != hours || len(late) > meet/2 || len(late) > 0 && late[len(late)-1] >= meet {
+				t.Errorf("%d of %d posts reached the inbox that takes everything, those numbered %v after more than 6 minutes; want all, late at most %d of the first %d", got, hours, late, meet/2, meet)
 			}
 		})
 	}

@@ -323,7 +323,7 @@ func TestEveryFieldOfAKeyMovesOrIsNamedHere(t *testing.T) {
 		// Of deliveries, which stay: Slow, SlowAt, Vain, VainSince, Window, Doubt, Trials, Tried, Sole, Took, TookAt, Lapsed, Ramp, Parked, KeyID,
 		// ReviveUntil, Sweep.
 		reflect.TypeFor[circuit.State](): {
-			"Key", "Phase", "Since", "Until", "Why", "Reason", "Told", "Throttles", "Slow", "SlowAt", "Vain", "VainSince", "Unproven", "Doubt", "DoubtAt", "DownSince", "Streak", "Window", "Checks", "Trials",
+			"Key", "Phase", "Since", "Until", "Why", "Reason", "LastEvent", "Throttles", "Slow", "SlowAt", "Vain", "VainSince", "Unproven", "Doubt", "DoubtAt", "DownSince", "Streak", "Window", "Checks", "Trials",
 			"Tried", "Sole", "Took", "TookAt", "Lapsed", "Ramp", "CheckAt", "Parked", "ReviveUntil", "Sweep", "InboxesUntil", "Form", "FormUntil", "MaybeForm", "MaybeFormAt", "Rate", "RateLearnt",
 			"RateUntil", "Version", "Forget", "KeyID",
 		},
