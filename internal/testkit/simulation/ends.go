@@ -35,6 +35,7 @@ func (s *sim) expectAll() {
 					e = s.retried(*a.Post, r, e, revival.At)
 				}
 			}
+			e.troubled = a.Post.Job == "" && slices.ContainsFunc(s.troubles(*a.Post, r), func(t Span) bool { return t.To > e.by && t.From < e.by+slow })
 			if whens[e.by] == nil {
 				whens[e.by] = map[string]expectation{}
 			}
@@ -54,6 +55,9 @@ func (s *sim) expectAll() {
 				for inbox, e := range whens[by] {
 					of := must
 					if host := activity.HostOf(inbox); s.wastes(host) && s.book.host(host).vain >= spent {
+						if e.troubled {
+							continue
+						}
 						of = daily
 					}
 					of[inbox] = e.must && (e.retry == 0 || p.retried[e.retry])

@@ -23,6 +23,8 @@ type expectation struct {
 	// retry, if not 0, is when a caller asked for new attempts, without which it need not be
 	// delivered.
 	retry time.Duration
+	// troubled: it cannot be delivered at some time of the day after that.
+	troubled bool
 }
 
 // expect tells by when a post, which became due at a time, has to be over at an
