@@ -127,7 +127,7 @@ func TestWhyIsThisDeliveryParked(t *testing.T) {
 			"park under " + inbox + ", until 5m0s for host:a.example: answered 500 since 11:00 UTC",
 		},
 		{"its host is down for other inboxes, and works", healthy().by(works), "verdict.Attempt {}"},
-		{"another delivery is on trial", healthy().by(halfOpen), "park under host:a.example, until 1m0s for host:a.example: one delivery is on trial, after no answer in time"},
+		{"another delivery is on trial", healthy().by(halfOpen), "park under host:a.example, until 1m0s for host:a.example: one delivery is on trial; the fault before: no answer in time"},
 		{"it is on trial itself", healthy().by(halfOpen).onTrial(), "verdict.Attempt {}"},
 		{
 			"an earlier one of its group is parked", behind,

@@ -15,7 +15,7 @@ func (s State) Explain(now time.Time) string {
 	case Unhealthy, Exhausted:
 		return s.Trouble() + " since " + clock(s.outageBegan(), now)
 	case HalfOpen:
-		return "one delivery is on trial, after " + s.Trouble()
+		return "one delivery is on trial; the fault before: " + s.Trouble()
 	case Recovering:
 		return "back since " + clock(s.Since, now) + "; what waits is released step by step"
 	case Paused:
