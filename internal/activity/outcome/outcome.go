@@ -57,7 +57,8 @@ type Outcome struct {
 	// Method is what the protocol calls the request, such as FEDERATE, for logs.
 	Method string
 
-	// Requests is how many requests the attempt made, one for each signature form; 0: one.
+	// Requests is how many requests the attempt made: with another signature form, or after a redirect,
+	// it makes another; 0: one.
 	Requests int
 
 	// Form is the signature form of the last request, if the protocol has several.
