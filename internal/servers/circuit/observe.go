@@ -110,15 +110,16 @@ func (s State) spared(r Rules, before int, now time.Time) State {
 	return s
 }
 
-// late counts the requests in vain of attempts that end while the circuit is open.
+// late counts the requests in vain of attempts that end while the circuit is open. Those at a
+// server that works were not under way when it opened: they are sent although it is open.
 func (s State) late(r Rules, o Observation, now time.Time) State {
 	if o.Accepted > 0 {
 		s.Vain = 0
 	}
-	if o.Plain() || s.AcceptsLately(now) {
+	if o.Plain() {
 		return s
 	}
-	if s.TookAt = latest(s.TookAt, o.TookAt); s.AcceptsLately(now) {
+	if s.TookAt = latest(s.TookAt, o.TookAt); s.AcceptsLately(now) && !s.Works() {
 		return s
 	}
 	return s.spend(r, o.Vain+o.OfKeys, now)
