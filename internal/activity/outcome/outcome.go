@@ -92,12 +92,13 @@ var ErrTimeout = errors.New("no answer in time")
 func (o Outcome) HostFault() bool { return o.Class == Retry && o.Try == Made }
 
 // Vain returns how many requests of the attempt the host neither accepted nor ended the delivery with.
+// The last one of an attempt that does not count was not made.
 func (o Outcome) Vain() int {
 	n := max(1, o.Requests)
 	switch {
-	case o.Try != Made, o.Class == Delivered:
+	case o.Class == Delivered:
 		return 0
-	case o.Class == Refused, o.Class == Gone:
+	case o.Try != Made, o.Class == Refused, o.Class == Gone:
 		return n - 1
 	}
 	return n

@@ -1,8 +1,14 @@
 package activitypub_test
 
 import (
+	"crypto"
+	"errors"
+	"io"
 	"net/http"
 	"testing"
+
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/testkit/fediverse"
 )
 
 // TestEachRequestOfAnAttemptIsCounted: a host that accepts nothing has a budget of requests,
@@ -40,4 +46,29 @@ func TestEachRequestOfAnAttemptIsCounted(t *testing.T) {
 			t.Errorf("%v: %d requests, of which %d count (%+v)", answers, posts, o.Vain(), o)
 		}
 	}
+}
+
+// TestARequestCountsAlthoughTheNextCouldNotBeMade: a host that answers 401 as its time ends leaves
+// a busy machine none to sign again.
+func TestARequestCountsAlthoughTheNextCouldNotBeMade(t *testing.T) {
+	w := newWorld(t)
+	w.inbox.Always(fediverse.Status(401))
+	w.Keys = oneKey{&signsOnce{Signer: fediverse.NewKeys()[fediverse.RSAKeyID]}}
+	o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+	if n := len(w.inbox.Posts()); n != 1 || o.Try != outcome.Untried || o.Vain() != n {
+		t.Errorf("%d requests, of which %d count: %+v", n, o.Vain(), o)
+	}
+}
+
+type signsOnce struct {
+	crypto.Signer
+	signed bool
+}
+
+func (s *signsOnce) Sign(random io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
+	if s.signed {
+		return nil, errors.New("no time left")
+	}
+	s.signed = true
+	return s.Signer.Sign(random, digest, o)
 }
