@@ -104,8 +104,10 @@ func (v *invocation) asks(ctx context.Context, u *unit, j *job, try protocol.Att
 	// A host with much of its budget spent, and an inbox, or a signing key at it, that has
 	// accepted nothing since its last outage or pause, get one attempt at a time. If that
 	// fails, the others are spared.
-	if v.Hosts.State(j.keys.Host).OneByOne(v.Rules) {
-		a.Inbox, a.Alone = j.keys.Host, true
+	if s := v.Hosts.State(j.keys.Host); s.OneByOne(v.Rules) {
+		if a.Alone = true; !s.BesideOthers(v.Rules, j.target.Inbox) {
+			a.Inbox = j.keys.Host
+		}
 		return a
 	}
 	for _, key := range j.keys.Inboxes {

@@ -57,7 +57,8 @@ type Outcome struct {
 	// Method is what the protocol calls the request, such as FEDERATE, for logs.
 	Method string
 
-	// Requests is how many requests the attempt made, one for each signature form; 0: one.
+	// Requests is how many requests the attempt made: with another signature form, or after a redirect,
+	// it makes another; 0: one.
 	Requests int
 
 	// Form is the signature form of the last request, if the protocol has several.
@@ -91,12 +92,13 @@ var ErrTimeout = errors.New("no answer in time")
 func (o Outcome) HostFault() bool { return o.Class == Retry && o.Try == Made }
 
 // Vain returns how many requests of the attempt the host neither accepted nor ended the delivery with.
+// The last one of an attempt that does not count was not made.
 func (o Outcome) Vain() int {
 	n := max(1, o.Requests)
 	switch {
-	case o.Try != Made, o.Class == Delivered:
+	case o.Class == Delivered:
 		return 0
-	case o.Class == Refused, o.Class == Gone:
+	case o.Try != Made, o.Class == Refused, o.Class == Gone:
 		return n - 1
 	}
 	return n

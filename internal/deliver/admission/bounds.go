@@ -138,7 +138,7 @@ var table = [...]row{
 	},
 	inboxAlone: {
 		"attempts at an inbox that has accepted nothing since its last outage, or at a host with much of its daily budget spent", "1", waits,
-		"if the one fails, the others are spared",
+		"if the one fails, the others are spared; if it is accepted, they wait for it no longer",
 		"one request is under way, which shows whether its inbox or server is back",
 	},
 	protocolPlaces: {

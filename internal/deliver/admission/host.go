@@ -200,6 +200,13 @@ func (h *host) pull(a *Attempt) {
 	}
 }
 
+// together ends Attempt.Alone of those that wait, as an inbox that accepts again is not spared.
+func (i *inbox) together() {
+	for w := i.waiting.Front(); w != nil; w = w.Next() {
+		w.Value.(*Attempt).Alone = false
+	}
+}
+
 func (h *host) drop(i *inbox) {
 	if i.under == 0 && i.waiting.Len() == 0 {
 		delete(h.inboxes, i.key)

@@ -194,6 +194,9 @@ func (p *plan) leave(a *Attempt, r Result, now time.Duration) {
 	p.count(a, -1)
 	p.settle(a.Activity)
 	a.inbox.alone = false
+	if a.Alone && r == Accepted {
+		a.inbox.together()
+	}
 	a.host.drop(a.inbox)
 	old := false
 	switch {

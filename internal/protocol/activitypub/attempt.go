@@ -23,6 +23,8 @@ import (
 //   - after 401 or 403 to the second form, if the first answer was 401 and the URL has a query: once,
 //     with a signature that leaves the query out
 //   - after 307 or 308 to the same origin: once, signed for the new address
+//
+// It makes at most mostRequests.
 func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
 	start := d.Now()
 	o := d.attempt(ctx, t)
@@ -36,9 +38,13 @@ func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcom
 	return o
 }
 
+// mostRequests is how many requests a trial costs at most: see the budget of circuit.Rules.
+const mostRequests = 3
+
 func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Outcome) {
 	var form httpsign.Form // of the last request
-	defer func() { o.Form = string(form) }()
+	requests := 0
+	defer func() { o.Form, o.Requests = string(form), requests }()
 	if d.signer == nil {
 		return d.failed
 	}
@@ -64,12 +70,13 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 	var asked *httpsign.Asked
 	for n := 0; ; {
 		form = forms[n]
+		requests++
 		r, a, err := d.post(ctx, inbox, extra, form, asked, done)
 		done = nil
 		if err != nil {
 			return outbound.Failure(err)
 		}
-		if to, ok := sameOrigin(inbox, a); ok && !moved {
+		if to, ok := sameOrigin(inbox, a); ok && !moved && requests < mostRequests {
 			inbox, moved = to, true
 			continue
 		}
@@ -82,7 +89,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 				asked, forms = &this, []httpsign.Form{form, httpsign.RFC9421}
 			}
 		}
-		if n++; n == len(forms) || !refused(a) || n > 1 && refusals[0].answer.Status != http.StatusUnauthorized {
+		if n++; n == len(forms) || requests == mostRequests || !refused(a) || n > 1 && refusals[0].answer.Status != http.StatusUnauthorized {
 			return d.lastAnswer(refusals, t)
 		}
 	}
@@ -128,7 +135,7 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 		note += fmt.Sprintf(", %d to %s", r.answer.Status, r.form)
 	}
 	o := p.judge(a, t)
-	o.Note, o.Requests = note, len(all)
+	o.Note = note
 	if o.Class == outcome.Delivered {
 		p.Forms.RememberForm(t.Host(), string(all[len(all)-1].form), p.Now().Add(FormTTL))
 	}

@@ -110,15 +110,16 @@ func (s State) spared(r Rules, before int, now time.Time) State {
 	return s
 }
 
-// late counts the requests in vain of attempts that end while the circuit is open.
+// late counts the requests in vain of attempts that end while the circuit is open. Those at a
+// server that works were not under way when it opened: they are sent although it is open.
 func (s State) late(r Rules, o Observation, now time.Time) State {
 	if o.Accepted > 0 {
 		s.Vain = 0
 	}
-	if o.Plain() || s.AcceptsLately(now) {
+	if o.Plain() {
 		return s
 	}
-	if s.TookAt = latest(s.TookAt, o.TookAt); s.AcceptsLately(now) {
+	if s.TookAt = latest(s.TookAt, o.TookAt); s.AcceptsLately(now) && !s.Works() {
 		return s
 	}
 	return s.spend(r, o.Vain+o.OfKeys, now)
@@ -153,6 +154,10 @@ func (s State) Wasteful(r Rules) bool {
 // OneByOne reports whether attempts at the server are made one at a time, because the budget
 // has no room for as many as an unknown server gets at once.
 func (s State) OneByOne(r Rules) bool { return s.Vain >= r.opensAt()/2 }
+
+// BesideOthers reports whether attempts at inbox, one at a time, do not wait for those at others:
+// it accepted a delivery last, and its acceptance would begin the budget anew.
+func (s State) BesideOthers(r Rules, inbox string) bool { return s.TookLast(inbox) && !s.Wasteful(r) }
 
 // spent reports whether the budget has no room for a trial, which is up to three requests.
 func (s State) spent(r Rules) bool { return s.Vain > r.Budget-3 }
