@@ -174,10 +174,10 @@ func Restore(ctx context.Context, file, folder string) (found Contents, err erro
 		return found, fmt.Errorf("restore %s into %s: %w", file, folder, err)
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := empty(folder); err != nil {
+	key, database := filepath.Join(folder, SealingKey), filepath.Join(folder, Database)
+	if err := errors.Join(hide(key, database), empty(folder)); err != nil {
 		return found, err
 	}
-	key, database := filepath.Join(folder, SealingKey), filepath.Join(folder, Database)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, discard(key+restoring), discard(database+restoring), discard(filepath.Join(folder, readers)))
@@ -237,6 +237,19 @@ func show(key, database string) error {
 	}
 	if err := os.Rename(database+restoring, database); err != nil {
 		return errors.Join(err, discard(key))
+	}
+	return nil
+}
+
+// hide undoes the first half of show, after which a restore was killed.
+func hide(key, database string) error {
+	_, err := os.Lstat(database)
+	_, half := os.Lstat(database + restoring)
+	if !errors.Is(err, fs.ErrNotExist) || half != nil {
+		return nil
+	}
+	if err := os.Rename(key, key+restoring); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

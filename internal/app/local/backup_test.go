@@ -244,20 +244,25 @@ func TestARestoreOfHalfABackupLeavesTheFolderEmpty(t *testing.T) {
 
 // TestARestoreThatWasKilledIsRepeated over what it left.
 func TestARestoreThatWasKilledIsRepeated(t *testing.T) {
-	folder := t.TempDir()
-	for _, name := range []string{Database, SealingKey} {
-		if err := os.WriteFile(filepath.Join(folder, name+restoring), bytes.Repeat([]byte("half"), 100_000), 0o600); err != nil {
-			t.Fatal(err)
+	for about, names := range map[string][]string{
+		"while it unpacked":       {Database + restoring, SealingKey + restoring},
+		"between its two renames": {Database + restoring, SealingKey},
+	} {
+		folder := t.TempDir()
+		for _, name := range names {
+			if err := os.WriteFile(filepath.Join(folder, name), bytes.Repeat([]byte("half"), 100_000), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if err := CheckRestored(folder); !errors.Is(err, ErrHalfRestored) {
-		t.Errorf("before a start: %v, want that the restore was cut off", err)
-	}
-	if found, err := Restore(t.Context(), backup(t), folder); err != nil || found.Err() != nil {
-		t.Errorf("found in the backup is %+v, error %v; want nothing wrong", found, err)
-	}
-	if err := CheckRestored(folder); err != nil {
-		t.Errorf("after the second restore: %v", err)
+		if err := CheckRestored(folder); !errors.Is(err, ErrHalfRestored) {
+			t.Errorf("killed %s, before a start: %v, want that the restore was cut off", about, err)
+		}
+		if found, err := Restore(t.Context(), backup(t), folder); err != nil || found.Err() != nil {
+			t.Errorf("killed %s: found in the backup is %+v, error %v; want nothing wrong", about, found, err)
+		}
+		if err := CheckRestored(folder); err != nil {
+			t.Errorf("killed %s, after the second restore: %v", about, err)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ package memory
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ type Engine struct {
 	dueNext time.Time // the earliest of due, if dueKnown
 	known   bool
 	seq     int64
+	undo    []func() // the writes since the last synced one
 }
 
 // New returns an engine on a clock, with standard queues. The defaults of a queue that configs leaves out are a
@@ -90,6 +92,17 @@ func (e *Engine) Recall() {
 			g.free = now
 		}
 	}
+}
+
+// CutPower undoes what a power cut may undo on SQLite: deletions of messages, changes of their
+// visibility and unsynced items, back to the last other write.
+func (e *Engine) CutPower() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, undo := range slices.Backward(e.undo) {
+		undo()
+	}
+	e.undo = nil
 }
 
 // Receivable returns the time from which a queue has a message to receive: a time not

@@ -101,6 +101,7 @@ func (q *mq) insert(m queue.Message, before time.Duration) {
 
 func (q *mq) add(s *stored, now time.Time) {
 	q.all[s.seq], q.stirred = s, true
+	q.undo = nil
 	if !q.fifo {
 		return
 	}
@@ -117,6 +118,15 @@ func (q *mq) drop(s *stored) {
 	q.stirred = true
 	if g := q.groups[s.OrderingKey]; g != nil {
 		g.messages = slices.DeleteFunc(g.messages, func(o *stored) bool { return o == s })
+		q.settle(s.OrderingKey)
+	}
+}
+
+// restore undoes drop.
+func (q *mq) restore(s *stored) {
+	q.add(s, q.now())
+	if g := q.groups[s.OrderingKey]; g != nil {
+		slices.SortFunc(g.messages, func(a, b *stored) int { return cmp.Compare(a.seq, b.seq) })
 		q.settle(s.OrderingKey)
 	}
 }
@@ -282,6 +292,7 @@ func (q *mq) hand(m *stored, o queue.ReceiveOptions, now time.Time, got []queue.
 		dead.ring()
 		return got
 	}
+	q.undo = nil
 	m.receives++
 	m.received, m.visible = now, now.Add(o.Visibility)
 	r := queue.Received{
@@ -319,6 +330,7 @@ func (q *mq) Delete(ctx context.Context, handle string) error {
 	if m := q.all[seq]; m != nil {
 		q.drop(m)
 		q.ring()
+		q.undo = append(q.undo, func() { q.restore(m) })
 	}
 	return nil
 }
@@ -347,6 +359,11 @@ func (q *mq) ChangeVisibility(ctx context.Context, handle string, d time.Duratio
 	case now.Add(d).After(m.received.Add(queue.MaxVisibility)):
 		return fmt.Errorf("%w: message %d would be hidden for over %s", queue.ErrInvalid, seq, queue.MaxVisibility)
 	}
+	before := m.visible
+	q.undo = append(q.undo, func() {
+		m.visible, q.stirred = before, true
+		q.settle(m.OrderingKey)
+	})
 	m.visible, q.stirred = now.Add(d), true
 	q.settle(m.OrderingKey)
 	q.ring()

@@ -115,6 +115,8 @@ func (t *tbl) Transact(ctx context.Context, ops []table.Op) error {
 	}
 	for _, op := range ops {
 		switch {
+		case op.Put != nil && op.Put.Unsynced && len(ops) == 1:
+			t.putUnsynced(*op.Put)
 		case op.Put != nil:
 			t.put(*op.Put)
 		case op.Delete != nil:
@@ -170,7 +172,21 @@ func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
 	return nil
 }
 
+func (t *tbl) putUnsynced(it table.Item) {
+	before, was := t.items[it.Key]
+	undo := append(t.undo, func() {
+		if was {
+			t.put(before)
+		} else {
+			t.remove(it.Key)
+		}
+	})
+	t.put(it)
+	t.undo = undo
+}
+
 func (t *tbl) put(it table.Item) {
+	t.undo = nil
 	it = copied(it)
 	it.Unsynced = false
 	if _, ok := t.items[it.Key]; !ok {
@@ -186,6 +202,7 @@ func (t *tbl) remove(k table.Key) {
 	if _, ok := t.items[k]; !ok {
 		return
 	}
+	t.undo = nil
 	delete(t.items, k)
 	sks := t.parts[k.PK]
 	at, _ := slices.BinarySearch(sks, k.SK)

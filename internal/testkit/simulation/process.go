@@ -122,13 +122,18 @@ func (p *process) run() {
 	}
 }
 
-// die ends the process; after a while another life begins.
+// die ends the process, half of the time by a power cut if it has the engine for itself; after a
+// while another life begins.
 func (p *process) die(why string) {
 	if p.dead.Load() {
 		return
 	}
 	p.dead.Store(true)
 	p.end()
+	if p.spec.Whole && p.draw("power cut", p.name())%2 == 0 {
+		p.engine.CutPower()
+		why += ", power cut"
+	}
 	p.story.print("%s dies (%s)", p.name(), why)
 	p.book.died(p)
 	p.goes(func() {
