@@ -298,6 +298,8 @@ func TestWhatStrangersHaveDoneDelaysNobody(t *testing.T) {
 		"one domain that turns slow":                   {bounds: ordinary, populations: []population{{kind: "slow", owners: 1, hosts: 3, inboxes: 400, each: 50, every: 20 * time.Second, before: 1}}},
 		"a domain that turns slow where files are few": {bounds: few, populations: []population{{kind: "slow", owners: 1, hosts: 8, inboxes: 24, each: 50, every: 10 * time.Second, before: 20}}},
 		"40 domains that turn slow":                    {bounds: ordinary, populations: []population{{kind: "slow", owners: 40, hosts: 1, inboxes: 50, each: 50, every: 20 * time.Second, before: 1}}},
+		"eight domains of 30 hosts that turn slow":     {bounds: ForHundreds(64, 8).Shared(2, 50), populations: []population{{kind: "slow", owners: 8, hosts: 30, inboxes: 1, each: 1, every: 20 * time.Second, before: 20}}},
+		"domains that turn slow at every second":       {bounds: ForHundreds(64, 8).Shared(2, 50), populations: []population{{kind: "slow", owners: 10, hosts: 30, inboxes: 1, each: 50, every: time.Second, before: 1}}},
 		"800 owners of hosts that hang":                {bounds: ordinary, populations: []population{{kind: "hanging", owners: 800, hosts: 1, inboxes: 1, each: 50, every: time.Minute}}},
 		"activity upon activity to hosts that hang":    {bounds: ordinary, populations: []population{{kind: "hanging", owners: 30, hosts: 1, inboxes: 6, each: 6, every: time.Second}}},
 		"hosts that hang where files are few":          {bounds: few, populations: []population{{kind: "hanging", owners: 30, hosts: 1, inboxes: 8, each: 50, every: 5 * time.Second}}},
