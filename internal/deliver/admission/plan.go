@@ -437,10 +437,15 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 		window = min(window, h.ring.Len()*h.most(a.inbox, a))
 	}
 	a.back = now + tick
+	// A site that has held nothing waits behind those that have for processors, and when it has
+	// come back for 20 s.
+	most := 5
+	if a.why == allComputing {
+		most = receives - 1
+	}
 	binds := p.binds(a)
 	for i, b := range p.bounds(a) {
-		// A site that has held nothing does not wait behind those that have, but for processors.
-		if binds[i] && (b != &p.classes[h.class] || a.Receives > 2 && a.why == allComputing || h.site.held != nothing) {
+		if binds[i] && (b != &p.classes[h.class] || a.Receives > most || h.site.held != nothing) {
 			rate := float64(window) / h.mean.usual().Seconds()
 			if b != &h.bound {
 				// As if all hang. What came back too early waits longer than it seems.
