@@ -112,7 +112,7 @@ var table = [...]row{
 		"files and memory", "this process has as many requests under way as it can",
 	},
 	othersPlaces: {
-		"attempts at hosts that are not prompt, and all that are older than a second", "three quarters of Places, and not the last sixteenth; of the former three quarters at sites that have held places", waits,
+		"attempts at hosts that are not prompt, and all that are older than a second", "at sites that have held places three quarters of three quarters of Places; at others three quarters, beside what has become old at prompt hosts; never the last eighth of Places", waits,
 		"nothing that hangs gives a place back within its time-out, so places are kept for those that do, and for hosts never met before",
 		"requests that hang hold the places of hosts that do not answer quickly",
 	},
@@ -122,7 +122,7 @@ var table = [...]row{
 		"this machine has no processor for one more signature",
 	},
 	siteShare: {
-		"attempts at one registrable domain, beyond the first", "as many as are left free for its class, less a quarter of Places, for prompt hosts an eighth", waits,
+		"attempts at one registrable domain, beyond the first", "as many as are left free for its class, less a sixteenth of Places, for prompt hosts an eighth", waits,
 		"one owner leaves half to others, two leave a third, however many hosts they have; what is kept is for domains that have no place",
 		"its domain has its share of requests under way",
 	},

@@ -92,10 +92,22 @@ func draw(seed uint64) story {
 	return s
 }
 
+// quickly is how long an activity takes places for attempts that end within a second.
+func (q population) quickly() time.Duration {
+	at := time.Duration(q.owners * q.hosts * q.inboxes)
+	switch {
+	case q.kind == "sluggish":
+		return at * 900 * time.Millisecond
+	case q.kind == "throttling" || q.kind == "moody" || q.kind == "calm" || q.before > 0:
+		return at * 50 * time.Millisecond
+	}
+	return 0
+}
+
 // limits says which promises no process of these bounds can keep, and why.
 func (s story) limits() (known, fresh, often string) {
 	var quickly time.Duration
-	slow, turned, unknown, load, burst, recipients, second := 0, 0, 0, 0, 0, 0, 0
+	slow, turned, unknown, load, recipients, second := 0, 0, 0, 0, 0, 0
 	for _, q := range s.populations {
 		bad := q.kind == "hanging" || q.kind == "slow" || q.kind == "moody"
 		if bad {
@@ -107,18 +119,30 @@ func (s story) limits() (known, fresh, often string) {
 		case bad:
 			unknown += q.owners
 		case q.kind == "sluggish":
-			burst += q.owners * q.hosts * q.inboxes
 			load += q.owners * q.hosts * q.inboxes / int(q.every.Seconds())
 		case q.kind == "throttling" || q.kind == "calm":
 			load += q.owners * q.hosts * q.inboxes / int(q.every.Seconds()) / 20 // as each takes 50 ms
 		}
 		at, rest := q.owners*q.hosts*q.inboxes, int(q.every.Seconds())
 		recipients, second = recipients+at, second+at/rest
-		if q.kind == "throttling" || q.kind == "moody" || q.kind == "calm" || q.before > 0 {
-			quickly += time.Duration(at) * 50 * time.Millisecond
-		}
+		quickly += q.quickly()
 	}
 	b := s.bounds
+	// Each owner of slow hosts has a place; those whom nobody has met have none of those kept.
+	places := max(1, min(part(b.Places), b.Places-min(unknown, part(b.Places))-turned))
+	for _, q := range s.populations {
+		at, most := q.owners*q.hosts*q.inboxes, b.Places-b.Places/8
+		one := most / 2
+		if most = min(places, most*q.owners/(q.owners+1), q.owners*q.hosts*b.PerHostMost); q.quickly() > q.every*time.Duration(most) {
+			known = fmt.Sprintf("%s of attempts every %s, in %d places that %d owners get", q.quickly(), q.every, most, q.owners)
+		}
+		if takes := q.quickly() / time.Duration(most); q.kind != "slow" && q.kind != "hanging" && at > b.Waiting && takes > 3*time.Second {
+			known = fmt.Sprintf("%d recipients, for %d that can wait, take %s in the %d places that their hosts get", at, b.Waiting, takes, most)
+		}
+		if takes := time.Duration(q.owners*q.hosts*q.before) * 50 * time.Millisecond / time.Duration(one); takes > time.Minute {
+			known = fmt.Sprintf("what the hosts accept at once takes %s in the %d places that one owner gets", takes, one)
+		}
+	}
 	if kept := b.Places - part(b.Places); turned > kept*3/4 {
 		known = fmt.Sprintf("%d owners that have accepted at once take a place each for %s before anybody can tell, of %d kept", turned, timeout, kept)
 	}
@@ -126,12 +150,12 @@ func (s story) limits() (known, fresh, often string) {
 	if most := int(time.Second / takingUp); recipients > most || second > most/3 {
 		known = fmt.Sprintf("of %d recipients at once, %d a second, %d a second can be taken up", recipients, second, most)
 	}
-	if load > b.Places/2 || burst > 2*b.Places {
+	if load > b.Places/2 {
 		known = fmt.Sprintf("%d deliveries a second take a second each, of %d at once", load, b.Places)
 	}
 	// Who answers within a second is a load, which others wait behind in the queue.
-	if quickly /= time.Duration(part(b.Places)); quickly > 2*time.Second {
-		known = fmt.Sprintf("an activity takes %s of all %d places for attempts that have just begun", quickly, part(b.Places))
+	if quickly /= time.Duration(places); quickly > 2*time.Second {
+		known = fmt.Sprintf("an activity takes %s of the %d places that nobody slow has, for attempts that have just begun", quickly, places)
 	}
 	if unknown > part(b.Places) {
 		fresh = fmt.Sprintf("%d owners whom nobody has met take a place each for %s, of %d", unknown, timeout, part(b.Places))
@@ -298,6 +322,8 @@ func TestWhatStrangersHaveDoneDelaysNobody(t *testing.T) {
 		"one domain that turns slow":                   {bounds: ordinary, populations: []population{{kind: "slow", owners: 1, hosts: 3, inboxes: 400, each: 50, every: 20 * time.Second, before: 1}}},
 		"a domain that turns slow where files are few": {bounds: few, populations: []population{{kind: "slow", owners: 1, hosts: 8, inboxes: 24, each: 50, every: 10 * time.Second, before: 20}}},
 		"40 domains that turn slow":                    {bounds: ordinary, populations: []population{{kind: "slow", owners: 40, hosts: 1, inboxes: 50, each: 50, every: 20 * time.Second, before: 1}}},
+		"eight domains of 30 hosts that turn slow":     {bounds: ForHundreds(64, 8).Shared(2, 50), populations: []population{{kind: "slow", owners: 8, hosts: 30, inboxes: 1, each: 1, every: 20 * time.Second, before: 20}}},
+		"domains that turn slow at every second":       {bounds: ForHundreds(64, 8).Shared(2, 50), populations: []population{{kind: "slow", owners: 10, hosts: 30, inboxes: 1, each: 50, every: time.Second, before: 1}}},
 		"800 owners of hosts that hang":                {bounds: ordinary, populations: []population{{kind: "hanging", owners: 800, hosts: 1, inboxes: 1, each: 50, every: time.Minute}}},
 		"activity upon activity to hosts that hang":    {bounds: ordinary, populations: []population{{kind: "hanging", owners: 30, hosts: 1, inboxes: 6, each: 6, every: time.Second}}},
 		"hosts that hang where files are few":          {bounds: few, populations: []population{{kind: "hanging", owners: 30, hosts: 1, inboxes: 8, each: 50, every: 5 * time.Second}}},

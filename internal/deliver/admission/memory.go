@@ -209,13 +209,18 @@ func (p *plan) relieve(now time.Duration) {
 	type waiter struct {
 		*Attempt
 		receives int
+		held     held // by its site; 0 while it waits for a processor, which nobody's host holds
 	}
 	var all []waiter
 	surplus := map[*bound]int{}
 	for _, hosts := range p.waiting {
 		for _, h := range hosts {
 			for a := range h.attempts() {
-				all = append(all, waiter{a, min(a.Receives, receives)})
+				w := waiter{a, min(a.Receives, receives), 0}
+				if p.processors(h.class) > 0 {
+					w.held = h.site.held
+				}
+				all = append(all, w)
 				for _, b := range p.bounds(a) {
 					if _, known := surplus[b]; !known {
 						surplus[b] = p.surplus(h, b, now)
@@ -224,11 +229,11 @@ func (p *plan) relieve(now time.Duration) {
 			}
 		}
 	}
-	// Who has come more often stays; then who has held least, and of those who came first.
+	// Whose site has held least stays; then who has come more often, and of those who came first.
 	slices.SortFunc(all, func(a, b waiter) int {
 		g, h := a.host, b.host
 		return cmp.Or(
-			cmp.Compare(h.class, g.class), cmp.Compare(a.receives, b.receives), cmp.Compare(h.site.held, g.site.held),
+			cmp.Compare(b.held, a.held), cmp.Compare(a.receives, b.receives),
 			cmp.Compare(h.held, g.held), cmp.Compare(b.arrived, a.arrived),
 		)
 	})

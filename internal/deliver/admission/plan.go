@@ -288,11 +288,11 @@ func (p *plan) dispatch(now time.Duration) {
 func (p *plan) next() (next *Attempt) {
 	var best *host
 	for c, hosts := range p.waiting {
-		if !p.open(class(c)) {
+		if p.processors(class(c)) <= 0 {
 			continue
 		}
 		for _, h := range hosts {
-			if h.under >= h.window || best != nil && !h.before(best) || !p.shared(h) {
+			if h.under >= h.window || p.free(h) <= 0 || best != nil && !h.before(best) || !p.shared(h) {
 				continue
 			}
 			for el := h.ring.Front(); el != nil; el = el.Next() {
@@ -314,15 +314,18 @@ func (p *plan) laneFull(a *Attempt) bool {
 	return a.Lane.Places > 0 && p.lane(a.Lane).under >= a.Lane.Places
 }
 
-// free is how many places hosts of a class may have yet.
-func (p *plan) free(c class) int {
-	if c == others {
-		return min(p.b.Places-p.b.Places/16-p.under, part(p.b.Places)-p.others)
+// free is how many places hosts like h may have yet. What has become old at prompt hosts takes
+// none of those for sites that have held nothing.
+func (p *plan) free(h *host) int {
+	switch left := p.b.Places - p.under; {
+	case h.class == prompt:
+		return left
+	case h.site.held == nothing:
+		return min(left-p.b.Places/8, part(p.b.Places)-p.classes[others].under)
+	default:
+		return min(left-p.b.Places/8, part(part(p.b.Places))-p.others)
 	}
-	return p.b.Places - p.under
 }
-
-func (p *plan) open(c class) bool { return p.free(c) > 0 && p.processors(c) > 0 }
 
 // processors is how many more attempts at hosts of a class may be unsigned.
 func (p *plan) processors(c class) int {
@@ -333,19 +336,15 @@ func (p *plan) processors(c class) int {
 	return n
 }
 
-// shared reports whether a host's site may hold one more place: its first, or one of its share,
-// and neither of those kept for sites that have held none. Hanging attempts at other hosts of
-// the site do not count against a prompt host.
+// shared reports whether a host's site may hold one more place: its first, or one of its share.
+// Hanging attempts at other hosts of the site do not count against a prompt host.
 func (p *plan) shared(h *host) bool {
 	s, c := h.site, h.class
 	under, kept := s.bounds[prompt].under, 8
 	if c == others {
-		under, kept = under+s.bounds[others].under, 4
+		under, kept = under+s.bounds[others].under, 16
 	}
-	if c == others && s.held != nothing && p.others >= part(part(p.b.Places)) {
-		return false
-	}
-	return under == 0 || under < p.free(c)-p.b.Places/kept
+	return under == 0 || under < p.free(h)-p.b.Places/kept
 }
 
 func (p *plan) charge(h *host, d, now time.Duration) {
@@ -368,7 +367,7 @@ func (p *plan) stuck(a *Attempt) rule {
 		return protocolPlaces
 	case p.under >= p.b.Places:
 		return allPlaces
-	case p.free(h.class) <= 0:
+	case p.free(h) <= 0:
 		return othersPlaces
 	case p.processors(h.class) <= 0:
 		return allComputing
@@ -398,7 +397,7 @@ func (p *plan) binds(a *Attempt) (binds [4]bool) {
 	return [4]bool{
 		h.under >= h.places(a) || a.inbox.under >= h.most(a.inbox, a),
 		!p.shared(h),
-		p.free(h.class) <= 0 || h.class == others && p.processors(others) <= 0,
+		p.free(h) <= 0 || h.class == others && p.processors(others) <= 0,
 		p.laneFull(a),
 	}
 }
@@ -441,20 +440,25 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 		window = min(window, h.ring.Len()*h.most(a.inbox, a))
 	}
 	a.back = now + tick
+	// A site that has held nothing waits behind those that have for processors, and when it has
+	// come back for 20 s.
+	most := 5
+	if a.why == allComputing {
+		most = receives - 1
+	}
 	binds := p.binds(a)
 	for i, b := range p.bounds(a) {
-		// A site that has held nothing need not wait twice behind those that have.
-		if binds[i] && (b != &p.classes[h.class] || a.Receives > 2 || h.site.held != nothing) {
+		if binds[i] && (b != &p.classes[h.class] || a.Receives > most || h.site.held != nothing) {
 			rate := float64(window) / h.mean.usual().Seconds()
 			if b != &h.bound {
-				// As if all hang. An attempt that came back too early waits longer than it
-				// seems.
-				rate = float64(b.under+1) / timeout.Seconds() / float64(max(1, a.Receives))
-				if h.class == prompt || a.why == allComputing {
+				// As if all hang. What came back too early waits longer than it seems.
+				rate = float64(b.under+1) / timeout.Seconds()
+				if h.class == prompt {
 					rate = max(rate, b.usual.rate(now))
 				}
+				rate /= float64(max(1, a.Receives))
 				if a.why == allComputing {
-					rate = max(rate, float64(p.b.Computing)/unsigned.Seconds())
+					rate = max(rate, b.usual.rate(now), float64(p.b.Computing)/unsigned.Seconds())
 				}
 			}
 			b.backAt = max(b.backAt, now+tick) + time.Duration(float64(time.Second)/rate)

@@ -47,7 +47,7 @@ func (p *plan) firstOfIdle() *Attempt {
 	for range min(looks, p.idle.Len()) {
 		el := p.idle.Front()
 		a := el.Value.(*workload).waiting.Front().Value.(*Attempt)
-		if h := a.host; h.class == prompt && p.open(prompt) && p.shared(h) && p.fits(a) {
+		if h := a.host; h.class == prompt && p.free(h) > 0 && p.processors(prompt) > 0 && p.shared(h) && p.fits(a) {
 			return a
 		}
 		p.idle.MoveToBack(el)
