@@ -46,9 +46,11 @@ func TestAnAcceptanceEndsTheWaitForTheOnlyRequestUnderWay(t *testing.T) {
 				}
 				time.Sleep(2 * takes) // virtual
 				synctest.Wait()
+				mu.Lock()
 				if most != c.most {
 					t.Errorf("%d under way at once after the first, want %d", most, c.most)
 				}
+				mu.Unlock()
 				time.Sleep(attempts * takes)
 				synctest.Wait()
 				if n := count(&fates); n["done"] != attempts {
