@@ -72,6 +72,9 @@ func (s Sweeper) Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 	thin := s.Thin
 	if !long.On() {
 		few := cmp.Or(s.Few, fewCalls)
+		if long.UnderRace {
+			few = min(few, fewCalls/4) // which take as long as all do without the race detector
+		}
 		thin = max(thin, (len(calls)+few-1)/few)
 	}
 	step := max(thin, 1)
