@@ -151,11 +151,11 @@ func withoutSecondSend(t *testing.T, e engines.Engine, full bool, lasts time.Dur
 	}
 	f.from = time.Now().Add(2 * time.Second)
 	f.to = f.from.Add(lasts)
-	atEnd := 0
-	logged := 0
-	time.AfterFunc(2*time.Second+lasts/2, func() { atEnd, logged = len(w.Servers.Got()), w.Logged() })
-	late := 0
-	time.AfterFunc(2*time.Second+lasts-time.Millisecond, func() { late, logged = len(w.Servers.Got()), w.Logged()-logged })
+	atEnd, late, logged := 0, 0, 0
+	time.AfterFunc(2*time.Second+lasts/2, func() {
+		atEnd, logged = len(w.Servers.Got()), w.Logged()
+		time.AfterFunc(lasts/2-time.Millisecond, func() { late, logged = len(w.Servers.Got()), w.Logged()-logged })
+	})
 	done := func() bool {
 		for id, to := range want {
 			states := w.States(id)

@@ -16,7 +16,7 @@ import (
 // Retry-After: n.
 func cycle(w *world.World, statuses ...int) world.Script {
 	n := 0
-	return func(r world.Request, _ int) outcome.Outcome {
+	return world.OneByOne(func(r world.Request, _ int) outcome.Outcome {
 		if strings.HasPrefix(r.Inbox, "probe:") {
 			return world.Status(200)
 		}
@@ -29,7 +29,7 @@ func cycle(w *world.World, statuses ...int) world.Script {
 			return outcome.Outcome{Class: outcome.Throttled, Status: 429, Err: "answered 429", RetryAfter: w.Now().Add(time.Duration(-s) * time.Second)}
 		}
 		return world.Status(s)
-	}
+	})
 }
 
 // None of these answers takes a delivery, and none refuses it for good.
