@@ -13,7 +13,8 @@ import (
 
 // Bouncer starts a PgBouncer in transaction mode before the server and returns the database as
 // it is reached through it. A machine without PgBouncer skips the test; `.ci/run postgres`
-// installs Debian's, which keeps no prepared statements, as those before 1.21.
+// installs Debian's 1.18, which keeps no prepared statements. Requests to cancel a query do not
+// reach PgBouncer: those before 1.21 exit at some of them (its issues 801, 822 and 904).
 func Bouncer(t testing.TB) string {
 	t.Helper()
 	u, err := url.Parse(URL(t))
@@ -24,17 +25,10 @@ func Bouncer(t testing.TB) string {
 	if err != nil {
 		t.Skip("needs PgBouncer: run .ci/run postgres")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().(*net.TCPAddr)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := freeAddress(t)
 	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
-	settings := fmt.Sprintf("[databases]\n* = host=%s port=%s user=%s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\nmax_client_conn = 200\n",
-		u.Hostname(), u.Port(), u.User.Username(), address.Port)
+	settings := fmt.Sprintf("[databases]\n* = host=%s port=%s user=%s\n[pgbouncer]\nlisten_addr = %s\nlisten_port = %d\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\nmax_client_conn = 200\n",
+		u.Hostname(), u.Port(), u.User.Username(), address.IP, address.Port)
 	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -65,5 +59,7 @@ func Bouncer(t testing.TB) string {
 	q := u.Query()
 	q.Set("default_query_exec_mode", "exec")
 	u.RawQuery = q.Encode()
-	return u.String()
+	p := &Proxy{withoutCancels: true, decide: func([]byte) Fault { return Pass }}
+	p.start(t, u.String())
+	return p.URL
 }

@@ -29,7 +29,9 @@ type Proxy struct {
 	// URL is the database as an engine reaches it through the proxy.
 	URL string
 
-	server string
+	server         string
+	withoutCancels bool // requests to cancel a query end here
+
 	mu     sync.Mutex
 	decide func(request []byte) Fault
 	away   bool
@@ -40,18 +42,23 @@ type Proxy struct {
 // connection that is established.
 func NewProxy(t testing.TB, decide func(request []byte) Fault) *Proxy {
 	t.Helper()
-	return newProxy(t, URL(t), decide)
+	p := &Proxy{decide: decide}
+	p.start(t, URL(t))
+	return p
 }
 
 // Proxy starts a proxy before s.
 func (s *Server) Proxy(decide func(request []byte) Fault) *Proxy {
 	s.Helper()
-	return newProxy(s.TB, s.URL, decide)
+	p := &Proxy{decide: decide}
+	p.start(s.TB, s.URL)
+	return p
 }
 
-func newProxy(t testing.TB, server string, decide func(request []byte) Fault) *Proxy {
+// start listens, and passes on to a database.
+func (p *Proxy) start(t testing.TB, database string) {
 	t.Helper()
-	u, err := url.Parse(server)
+	u, err := url.Parse(database)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +66,7 @@ func newProxy(t testing.TB, server string, decide func(request []byte) Fault) *P
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{server: u.Host, decide: decide, open: map[net.Conn]bool{}}
+	p.server, p.open = u.Host, map[net.Conn]bool{}
 	u.Host = l.Addr().String()
 	q := u.Query()
 	q.Set("sslmode", "disable") // the proxy reads what passes
@@ -80,7 +87,6 @@ func newProxy(t testing.TB, server string, decide func(request []byte) Fault) *P
 		p.Away(true)
 		all.Wait()
 	})
-	return p
 }
 
 // Away breaks all connections, and new ones until the server is said not to be away.
@@ -164,6 +170,9 @@ func (c *passage) answers() {
 	}
 }
 
+// cancelRequest begins a connection that asks to cancel another one's query.
+var cancelRequest = []byte{0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e}
+
 func (c *passage) requests(p *Proxy) {
 	b := make([]byte, 256<<10)
 	for {
@@ -172,7 +181,10 @@ func (c *passage) requests(p *Proxy) {
 		ready := c.ready
 		c.mu.Unlock()
 		fault := Pass
-		if ready && n > 0 {
+		switch {
+		case p.withoutCancels && bytes.HasPrefix(b[:n], cancelRequest):
+			fault = CutBefore
+		case ready && n > 0:
 			p.mu.Lock()
 			fault = p.decide(b[:n])
 			p.mu.Unlock()

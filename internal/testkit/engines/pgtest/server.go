@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 )
 
@@ -16,7 +17,29 @@ type Server struct {
 	URL string
 
 	bin, dir string
-	port     int
+	address  *net.TCPAddr
+}
+
+// servers counts the addresses that were given out.
+var servers atomic.Uint32
+
+// freeAddress is where a server that a test starts may listen. The address is this process's
+// own: at 127.0.0.1 another program could take the port before the server does.
+func freeAddress(t testing.TB) *net.TCPAddr {
+	t.Helper()
+	pid := os.Getpid()
+	own := net.IPv4(127, byte(128+pid>>16&63), byte(pid>>8), byte(pid))
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: own, Port: 6000 + int(servers.Add(1))})
+	if err != nil { // macOS has 127.0.0.1 only
+		l, err = net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().(*net.TCPAddr)
 }
 
 // NewServer starts a server of the installed PostgreSQL, or of FEDPOST_POSTGRES_BIN. The test is
@@ -38,15 +61,8 @@ func NewServer(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{TB: t, bin: bin, dir: dir, port: l.Addr().(*net.TCPAddr).Port}
-	s.URL = fmt.Sprintf("postgres://fedpost@127.0.0.1:%d/postgres", s.port)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	s := &Server{TB: t, bin: bin, dir: dir, address: freeAddress(t)}
+	s.URL = fmt.Sprintf("postgres://fedpost@%s/postgres", s.address)
 	if os.Getuid() == 0 {
 		if out, err := exec.Command("chown", "postgres", dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -82,7 +98,7 @@ func (s *Server) do(program string, args ...string) {
 // Start starts the server, and waits until it answers.
 func (s *Server) Start() {
 	s.Helper()
-	options := fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c unix_socket_directories=%s", s.port, s.dir)
+	options := fmt.Sprintf("-p %d -c listen_addresses=%s -c unix_socket_directories=%s", s.address.Port, s.address.IP, s.dir)
 	s.do("pg_ctl", "-D", s.dir+"/data", "-l", s.dir+"/log", "-w", "-t", "60", "-o", options, "start")
 }
 
