@@ -209,14 +209,19 @@ test("an inbox that is gone is told also where the application died before it ha
     });
   const gone = await remote(t, () => 410);
   // fedpost has the activity, and the process that sent it never hears so.
+  let hear;
+  const unheard = new Promise((resolve) => {
+    hear = () => resolve(new Response("{}", { status: 400 }));
+  });
+  let sent;
   const died = new Promise((resolve) => {
     const queue = make(async (url, init) => {
       const answer = await fetch(url, init);
       if (new URL(url).pathname !== "/v1/activities") return answer;
       resolve();
-      return new Promise(() => {});
+      return unheard;
     });
-    void application(keys, queue, kv).createContext(new URL(origin), undefined).sendActivity(sender("frida"), [gone.follower("gone")], create(1));
+    sent = application(keys, queue, kv).createContext(new URL(origin), undefined).sendActivity(sender("frida"), [gone.follower("gone")], create(1));
   });
   await died;
   const stop = new AbortController();
@@ -224,6 +229,9 @@ test("an inbox that is gone is told also where the application died before it ha
   await until("told", () => told.length > 0, 15).finally(() => stop.abort());
   await listening;
   assert.deepEqual(told[0].actorIds.map(String), [`${gone.url}/users/gone`]);
+  // A request that never ends would keep the process of the tests for a minute.
+  hear();
+  await assert.rejects(sent, /400/);
 });
 
 /** A queue on a fedpost that is played, and what it is asked. */
