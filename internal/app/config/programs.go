@@ -123,7 +123,7 @@ type Access struct {
 	App   string `env:"FEDPOST_APP_TOKEN" secret:"true" help:"a token for applications: the routes below /v1/activities and /v1/keys, and GET /v1/events; needs FEDPOST_API_TOKEN"`
 	Read  string `env:"FEDPOST_READ_TOKEN" secret:"true" help:"a read-only token for everything, as for Prometheus; needs FEDPOST_API_TOKEN"`
 
-	RequestsPerMinute int `env:"FEDPOST_REQUESTS_PER_MINUTE" envDefault:"0" min:"0" max:"1000000" help:"how many requests a minute each token may make, and all callers without a token together; beyond that, 429; /healthz and /discover do not count: up to 1000000, 0 for no limit"`
+	RequestsPerMinute int `env:"FEDPOST_REQUESTS_PER_MINUTE" envDefault:"0" min:"0" max:"1000000" help:"requests a minute of each token, and of all callers without one together; beyond that the answer is 429; /healthz and /discover do not count: up to 1000000, 0 for no limit"`
 }
 
 func (a *Access) check(r *report) {
