@@ -42,16 +42,16 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 		t.unread = t.unread || c.Targets == nil
 		for p, target := range c.Targets {
 			r, recorded := c.Recipients[p]
-			var spot lain
+			var at lain
 			if !recorded {
 				r = Recipient{State: activity.Queued}
 				var here bool
-				if spot, here = parked[place{c.Number, p}]; !here {
-					spot, here = parked[place{c.Number, wholeChunk}]
+				if at, here = parked[place{c.Number, p}]; !here {
+					at, here = parked[place{c.Number, wholeChunk}]
 				}
 				switch {
 				case here:
-					r.State, r.NextAttemptAt = activity.Parked, spot.due
+					r.State, r.NextAttemptAt = activity.Parked, at.due
 				case t.record.Inline != nil && t.record.Lost != "":
 					r.State, r.LastError = activity.Dead, t.record.Lost // there was one message for all
 				}
@@ -66,7 +66,7 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 						return err
 					}
 					if v.State == activity.Parked && !recorded {
-						v.Lot = spot.key
+						v.Lot = at.key
 					}
 					if v.State == activity.Queued && t.record.DueAt.After(t.now) {
 						v.NextAttemptAt = t.record.DueAt
@@ -169,15 +169,15 @@ type lain struct {
 // without a record.
 const wholeChunk = -1
 
-// look finds parked targets without a record: if all servers of a chunk are down, a worker writes
-// nothing but the spots.
+// look finds parked targets without a record: if all servers of a chunk are down, a worker parks
+// its deliveries and writes nothing else.
 //
 // Targets on the page are looked up one by one. In other chunks the first target without a record
-// stands for the rest, because looking up 50,000 spots would cost more than the deliveries. So
+// stands for the rest, because looking up 50,000 would cost more than the deliveries. So
 // the counts can be wrong while a lot is being emptied.
 func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, error) {
 	parked := make(map[place]lain)
-	spots := make(map[parking.Spot]lying)
+	ids := make(map[parking.ID]lying)
 	groups := make(map[string][]place) // by host
 	for _, c := range chunks {
 		if c.Claimed.After(t.now) {
@@ -199,7 +199,7 @@ func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, er
 			if !listed {
 				at.position = wholeChunk
 			}
-			spots[parking.Spot{
+			ids[parking.ID{
 				Key: circuit.HostKey(target.Host()), Unit: message.Unit{Activity: t.record.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration},
 			}] = lying{at, target.Inbox}
 			if !listed {
@@ -207,7 +207,7 @@ func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, er
 			}
 		}
 	}
-	if err := t.lookInLots(ctx, spots, parked); err != nil {
+	if err := t.lookInLots(ctx, ids, parked); err != nil {
 		return nil, err
 	}
 	return parked, t.lookInGroups(ctx, groups, parked)
@@ -221,14 +221,14 @@ type lying struct {
 
 // lookInLots looks into the lots of the hosts first, where nearly all lie, and then into those
 // of the inboxes.
-func (t *overview) lookInLots(ctx context.Context, spots map[parking.Spot]lying, parked map[place]lain) error {
-	for lot := 0; lot < 2 && len(spots) > 0; lot++ {
-		taken, err := t.lot.IsParked(ctx, slices.Collect(maps.Keys(spots)))
+func (t *overview) lookInLots(ctx context.Context, ids map[parking.ID]lying, parked map[place]lain) error {
+	for lot := 0; lot < 2 && len(ids) > 0; lot++ {
+		taken, err := t.lot.IsParked(ctx, slices.Collect(maps.Keys(ids)))
 		if err != nil {
 			return err
 		}
-		left := make(map[parking.Spot]lying, len(spots)-len(taken))
-		for s, l := range spots {
+		left := make(map[parking.ID]lying, len(ids)-len(taken))
+		for s, l := range ids {
 			if taken[s] {
 				parked[l.place] = lain{key: s.Key}
 				continue
@@ -236,13 +236,13 @@ func (t *overview) lookInLots(ctx context.Context, spots map[parking.Spot]lying,
 			s.Key = circuit.InboxKey(l.inbox)
 			left[s] = l
 		}
-		spots = left
+		ids = left
 	}
 	return nil
 }
 
-// lookInGroups finds parked ordered deliveries. It reads whole groups, because the key of a spot
-// has the delivery's sequence, which only the delivery's message has. All of a group is due when
+// lookInGroups finds parked ordered deliveries. It reads whole groups, because the id of a parked
+// delivery has its sequence, which only its message has. All of a group is due when
 // its head is.
 func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]lain) error {
 	for _, host := range slices.Sorted(maps.Keys(groups)) {
@@ -252,17 +252,17 @@ func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, 
 			wanted[p] = true
 		}
 		group := message.GroupOf(activity.Activity{Options: activity.Options{OrderingKey: t.record.OrderingKey}}, host)
-		spots, err := t.lot.GroupSpots(ctx, circuit.HostKey(host), group)
+		ids, err := t.lot.ParkedInGroup(ctx, circuit.HostKey(host), group)
 		if err != nil {
 			return err
 		}
 		var first time.Time
-		for _, due := range spots {
+		for _, due := range ids {
 			if !due.IsZero() && (first.IsZero() || due.Before(first)) {
 				first = due
 			}
 		}
-		for s := range spots {
+		for s := range ids {
 			if p := (place{s.Chunk, s.Position}); s.Activity == t.record.ID && wanted[p] {
 				parked[p] = lain{s.Key, first}
 			}
