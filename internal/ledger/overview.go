@@ -42,12 +42,12 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 		t.unread = t.unread || c.Targets == nil
 		for p, target := range c.Targets {
 			r, recorded := c.Recipients[p]
-			var at lain
+			var at parkedAt
 			if !recorded {
 				r = Recipient{State: activity.Queued}
 				var here bool
-				if at, here = parked[place{c.Number, p}]; !here {
-					at, here = parked[place{c.Number, wholeChunk}]
+				if at, here = parked[targetID{c.Number, p}]; !here {
+					at, here = parked[targetID{c.Number, wholeChunk}]
 				}
 				switch {
 				case here:
@@ -156,17 +156,16 @@ func (t *overview) status() Status {
 	return StatusQueued
 }
 
-// place is a target of the activity.
-type place struct{ chunk, position int }
+// targetID identifies a target of the activity.
+type targetID struct{ chunk, position int }
 
-// lain is where a parked target without a record is, and its own due time, if any.
-type lain struct {
+// parkedAt is the lot of a parked target without a record, and its own due time, if any.
+type parkedAt struct {
 	key string
 	due time.Time
 }
 
-// wholeChunk is the position of a place that stands for all positions of a chunk
-// without a record.
+// wholeChunk is the position of a targetID that stands for all targets of a chunk without a record.
 const wholeChunk = -1
 
 // look finds parked targets without a record: if all servers of a chunk are down, a worker parks
@@ -175,10 +174,10 @@ const wholeChunk = -1
 // Targets on the page are looked up one by one. In other chunks the first target without a record
 // stands for the rest, because looking up 50,000 would cost more than the deliveries. So
 // the counts can be wrong while a lot is being emptied.
-func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, error) {
-	parked := make(map[place]lain)
-	ids := make(map[parking.ID]lying)
-	groups := make(map[string][]place) // by host
+func (t *overview) look(ctx context.Context, chunks []Chunk) (map[targetID]parkedAt, error) {
+	parked := make(map[targetID]parkedAt)
+	ids := make(map[parking.ID]sought)
+	groups := make(map[string][]targetID) // by host
 	for _, c := range chunks {
 		if c.Claimed.After(t.now) {
 			continue // a worker is attempting these targets
@@ -189,7 +188,7 @@ func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, er
 			if _, recorded := c.Recipients[p]; recorded {
 				continue
 			}
-			at := place{c.Number, p}
+			at := targetID{c.Number, p}
 			if t.record.OrderingKey != "" {
 				if listed {
 					groups[target.Host()] = append(groups[target.Host()], at)
@@ -201,7 +200,7 @@ func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, er
 			}
 			ids[parking.ID{
 				Key: circuit.HostKey(target.Host()), Unit: message.Unit{Activity: t.record.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration},
-			}] = lying{at, target.Inbox}
+			}] = sought{at, target.Inbox}
 			if !listed {
 				break
 			}
@@ -213,24 +212,24 @@ func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, er
 	return parked, t.lookInGroups(ctx, groups, parked)
 }
 
-// lying is a target that may lie in the lot of its host or of its inbox.
-type lying struct {
-	place
+// sought is a target that may be in the lot of its host or of its inbox.
+type sought struct {
+	targetID
 	inbox string
 }
 
-// lookInLots looks into the lots of the hosts first, where nearly all lie, and then into those
-// of the inboxes.
-func (t *overview) lookInLots(ctx context.Context, ids map[parking.ID]lying, parked map[place]lain) error {
+// lookInLots looks into the lots of the hosts first, where nearly all are, and then into those of
+// the inboxes.
+func (t *overview) lookInLots(ctx context.Context, ids map[parking.ID]sought, parked map[targetID]parkedAt) error {
 	for lot := 0; lot < 2 && len(ids) > 0; lot++ {
 		taken, err := t.lot.IsParked(ctx, slices.Collect(maps.Keys(ids)))
 		if err != nil {
 			return err
 		}
-		left := make(map[parking.ID]lying, len(ids)-len(taken))
+		left := make(map[parking.ID]sought, len(ids)-len(taken))
 		for s, l := range ids {
 			if taken[s] {
-				parked[l.place] = lain{key: s.Key}
+				parked[l.targetID] = parkedAt{key: s.Key}
 				continue
 			}
 			s.Key = circuit.InboxKey(l.inbox)
@@ -244,11 +243,11 @@ func (t *overview) lookInLots(ctx context.Context, ids map[parking.ID]lying, par
 // lookInGroups finds parked ordered deliveries. It reads whole groups, because the id of a parked
 // delivery has its sequence, which only its message has. All of a group is due when
 // its head is.
-func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]lain) error {
+func (t *overview) lookInGroups(ctx context.Context, groups map[string][]targetID, parked map[targetID]parkedAt) error {
 	for _, host := range slices.Sorted(maps.Keys(groups)) {
-		places := groups[host]
-		wanted := make(map[place]bool, len(places))
-		for _, p := range places {
+		targets := groups[host]
+		wanted := make(map[targetID]bool, len(targets))
+		for _, p := range targets {
 			wanted[p] = true
 		}
 		group := message.GroupOf(activity.Activity{Options: activity.Options{OrderingKey: t.record.OrderingKey}}, host)
@@ -263,8 +262,8 @@ func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, 
 			}
 		}
 		for s := range ids {
-			if p := (place{s.Chunk, s.Position}); s.Activity == t.record.ID && wanted[p] {
-				parked[p] = lain{s.Key, first}
+			if p := (targetID{s.Chunk, s.Position}); s.Activity == t.record.ID && wanted[p] {
+				parked[p] = parkedAt{s.Key, first}
 			}
 		}
 	}
