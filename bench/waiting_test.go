@@ -192,7 +192,7 @@ func (w waiting) release(t *testing.T, data string) {
 	r := healthcheck.New(healthcheck.Config{
 		Servers: s, Prober: away{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at },
 		Lot: &parking.Lot{
-			Spots: s, Servers: s, Queues: func(n queue.Name) queue.Sender { return e.Queue(n) }, Rules: circuit.Default(),
+			Store: s, Servers: s, Queues: func(n queue.Name) queue.Sender { return e.Queue(n) }, Rules: circuit.Default(),
 			Now: func() time.Time { return at }, Random: func() float64 { return 0.5 },
 		},
 	})

@@ -8,7 +8,7 @@ import (
 	"fedpost/internal/activity"
 )
 
-// TestStoredActivitiesAreRead: as messages, spots and dead letters of all versions have them.
+// TestStoredActivitiesAreRead: as messages, parked deliveries and dead letters of all versions have them.
 func TestStoredActivitiesAreRead(t *testing.T) {
 	const stored = `{"id":"01J","protocol":"activitypub","body":"{}","type":"Create","keyId":"k","job":"j","serverUrl":"https://s.example",` +
 		`"headers":"[]","priority":"low","orderingKey":"o","seq":"7","coalesce":"latest","coalesceCreate":true,"notify":true,"trace":"t",` +

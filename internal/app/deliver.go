@@ -66,5 +66,5 @@ func (p Ports) deadLetterWriter(l config.Limits) deadletter.Writer {
 
 func (p Ports) lot(r circuit.Rules) *parking.Lot {
 	s := p.store()
-	return &parking.Lot{Spots: s, Servers: s, Queues: p.sender, Rules: r, Now: p.now(), Random: p.random(), Log: p.Log}
+	return &parking.Lot{Store: s, Servers: s, Queues: p.sender, Rules: r, Now: p.now(), Random: p.random(), Log: p.Log}
 }

@@ -55,7 +55,7 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 	retrier := deadletter.Retrier{Ledger: s, Reviver: reviver}
 	report := &operator.Reporter{
 		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
-		Store:  s, Servers: known, Spots: s, Circuits: s, Webhooks: s, Outbox: p.Rows, Tally: tally, Now: now,
+		Store:  s, Servers: known, Lots: s, Circuits: s, Webhooks: s, Outbox: p.Rows, Tally: tally, Now: now,
 	}
 	webhooks := webhook.Registry{
 		Store: s, Sealer: p.Sealer, Tail: s.EventsEnd, Since: s.EventsSince, Hand: p.handOver, Now: now,
@@ -75,7 +75,7 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 		operator.KeyRoutes(ring, activities{s, now}, now),
 		operator.FindRoutes(activities{s, now}, now),
 		operator.WaitingRoutes(s),
-		operator.ActivityRoutes(retrier, deadletter.Forgetter{Ledger: s, Spots: s, Store: s, Now: now}, now),
+		operator.ActivityRoutes(retrier, deadletter.Forgetter{Ledger: s, Parked: s, Store: s, Now: now}, now),
 		operator.StatsRoutes(report),
 		operator.WebhookRoutes(webhooks, p.AllowPrivate || c.Outbound.PlainHTTP),
 		operator.EventRoutes(events.Feed{Store: s, Notifier: p.Notifier}),

@@ -62,7 +62,7 @@ func bury(t *testing.T, w *world.World, a activity.Activity) {
 	l := deadletter.DeadLetter{
 		Activity: a, Delivery: message.Delivery{Targets: r.Inline, Generation: 4}, Last: last, Died: w.Now(), Forget: r.Forget,
 	}
-	if err := w.Raw().Unpark(t.Context(), ledger.SpotsOf(r, chunks)); err != nil {
+	if err := w.Raw().Unpark(t.Context(), ledger.ParkedIDs(r, chunks)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Raw().AddDeadLetters(t.Context(), []deadletter.DeadLetter{l}); err != nil {

@@ -25,7 +25,7 @@ func TestABodyStoredAfterItsActivityWasForgottenGoes(t *testing.T) {
 	for i := range to {
 		w.Servers.Script(fmt.Sprintf("h%d.example", i), func(r world.Request, n int) outcome.Outcome {
 			forgotten.Do(func() {
-				f := deadletter.Forgetter{Ledger: w.Raw(), Spots: w.Raw(), Store: w.Raw(), Now: w.Clock.Now}
+				f := deadletter.Forgetter{Ledger: w.Raw(), Parked: w.Raw(), Store: w.Raw(), Now: w.Clock.Now}
 				if err := f.Forget(context.Background(), a.ID); err != nil {
 					t.Error(err)
 				}

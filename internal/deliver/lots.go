@@ -102,13 +102,13 @@ func (l lots) finishParking(ctx context.Context, u *unit) error {
 	case !policy.Park && !policy.Circuit, u.a.Ordered() && u.d.Generation > 0, !u.known.Lapsed && !intake.CameBefore(u.Received):
 		return nil
 	}
-	var spots []parking.Spot
+	var spots []parking.ID
 	for _, j := range u.jobs {
 		if j.recorded() && !u.known.Lapsed {
 			continue
 		}
 		d := u.one(j, u.spotGeneration())
-		sp := parking.Spot{Key: circuit.HostKey(j.host), Unit: d.Unit(u.a.ID), Group: d.Group(u.a), Sequence: u.a.Sequence}
+		sp := parking.ID{Key: circuit.HostKey(j.host), Unit: d.Unit(u.a.ID), Group: d.Group(u.a), Sequence: u.a.Sequence}
 		spots = append(spots, sp)
 		if u.a.Ordered() {
 			d.Alone = true
@@ -140,17 +140,17 @@ func (l lots) leave(ctx context.Context, u *unit, wasOver bool) error {
 		return nil
 	}
 	host := u.d.Targets[0].Host()
-	spot := parking.Spot{Key: circuit.HostKey(host), Unit: u.id, Group: u.d.Group(u.a), Sequence: u.a.Sequence}
+	spot := parking.ID{Key: circuit.HostKey(host), Unit: u.id, Group: u.d.Group(u.a), Sequence: u.a.Sequence}
 	taken := true
 	if wasOver {
-		found, err := l.Lot.Spots.IsParked(ctx, []parking.Spot{spot})
+		found, err := l.Lot.Store.IsParked(ctx, []parking.ID{spot})
 		if err != nil {
 			return fmt.Errorf("leave the lot: %w", err)
 		}
 		taken = found[spot]
 	}
 	if taken {
-		if err := l.Lot.Spots.Unpark(ctx, []parking.Spot{spot}); err != nil {
+		if err := l.Lot.Store.Unpark(ctx, []parking.ID{spot}); err != nil {
 			return fmt.Errorf("leave the lot: %w", err)
 		}
 	}
@@ -158,8 +158,8 @@ func (l lots) leave(ctx context.Context, u *unit, wasOver bool) error {
 }
 
 // releaseNext releases the first delivery of a spot's group.
-func (l lots) releaseNext(ctx context.Context, spot parking.Spot, host string) error {
-	next, _, err := l.Lot.Spots.ParkedOf(ctx, spot.Key, spot.Group, "", 1)
+func (l lots) releaseNext(ctx context.Context, spot parking.ID, host string) error {
+	next, _, err := l.Lot.Store.ParkedOf(ctx, spot.Key, spot.Group, "", 1)
 	if err != nil {
 		return fmt.Errorf("look for the next of the group: %w", err)
 	}
@@ -180,7 +180,7 @@ func (l lots) releaseNext(ctx context.Context, spot parking.Spot, host string) e
 		next[0].Delivery.Slot = slot
 		if due.Sub(l.Now()) > soon {
 			next[0].Due = due
-			if err := l.Lot.Spots.Park(ctx, next); err != nil {
+			if err := l.Lot.Store.Park(ctx, next); err != nil {
 				return fmt.Errorf("park the next of the group until its slot: %w", err)
 			}
 			return nil

@@ -93,7 +93,7 @@ func (e *Engine) behind(ctx context.Context, u *unit, j *job, read map[string]ci
 		if d.Alone = group == verdict.InboxGroup; u.d.Alone && !d.Alone {
 			continue
 		}
-		before, err := e.Lot.Spots.ParkedBefore(ctx, key, d.Group(u.a), u.a.Sequence)
+		before, err := e.Lot.Store.ParkedBefore(ctx, key, d.Group(u.a), u.a.Sequence)
 		if err != nil {
 			return verdict.NoGroup, fmt.Errorf("look for what is parked before: %w", err)
 		}

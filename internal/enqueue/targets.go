@@ -11,7 +11,7 @@ import (
 // recipients whose headers differ from those of an earlier one with the same target.
 // https://www.w3.org/TR/activitypub/#shared-inbox-delivery
 func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, distinct int, differ []int) {
-	place := make(map[string]int, len(rs)) // in targets, by URL
+	index := make(map[string]int, len(rs)) // in targets, by URL
 	seen := make(map[string]int, len(rs))  // recipients, by their own inbox
 	for n, r := range rs {
 		if first, ok := seen[r.Inbox]; ok {
@@ -29,7 +29,7 @@ func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, disti
 			// actor: its answer says nothing about the whole server.
 			inbox, written, shared = r.SharedInbox, r.writtenShared, r.SharedInbox != r.Inbox
 		}
-		if i, ok := place[inbox]; ok {
+		if i, ok := index[inbox]; ok {
 			if targets[i].Headers != r.encoded {
 				differ = append(differ, n)
 			}
@@ -37,7 +37,7 @@ func collapse(rs []Recipient, everyInbox bool) (targets []activity.Target, disti
 			targets[i].Shared = targets[i].Shared || shared
 			continue
 		}
-		place[inbox] = len(targets)
+		index[inbox] = len(targets)
 		if written == inbox || written != protocol.Name(written) { // unsafe for terminals
 			written = ""
 		}

@@ -53,7 +53,7 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 		}
 		wait := r.Rules.CheckFirst
 		if ordered > 0 {
-			// They keep their spots until they are final, so the lot may be empty soon.
+			// They stay in the lot until they are final, so it may be empty soon.
 			wait = max(wait, endedLook)
 		}
 		return s.Sooner(r.Rules, r.Now().Add(wait), r.Now())

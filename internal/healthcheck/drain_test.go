@@ -81,7 +81,7 @@ func TestADeliveryParkedWhileItsLotIsBeingClosedIsNotOrphaned(t *testing.T) {
 				}
 			}
 			lot := *w.Config().Lot
-			lot.Spots, lot.Servers = dying{lot.Spots, m}, m
+			lot.Store, lot.Servers = dying{lot.Store, m}, m
 			r := runner(w, w.Servers, func(c *healthcheck.Config) { c.Servers, c.Lot = m, &lot })
 			for range 60 {
 				w.Clock.Advance(minut)
@@ -98,7 +98,7 @@ func TestADeliveryParkedWhileItsLotIsBeingClosedIsNotOrphaned(t *testing.T) {
 			}
 			w.Restart()
 			w.Run(30*minut, minut)
-			taken, err := w.Store.IsParked(t.Context(), []parking.Spot{p.Spot()})
+			taken, err := w.Store.IsParked(t.Context(), []parking.ID{p.ID()})
 			if err != nil || len(taken) > 0 {
 				t.Errorf("half an hour later it is still parked, %v; the server is %+v", err, state(t, w, key))
 			}

@@ -22,7 +22,7 @@ func (r *Runner) heads(ctx context.Context, now time.Time) error {
 			break
 		}
 		// Heads with a slot are sent a step ahead, or they would be late.
-		ps, err := r.Lot.Spots.DueHeads(ctx, shard, now.Add(r.Rules.RampEvery), r.Due)
+		ps, err := r.Lot.Store.DueHeads(ctx, shard, now.Add(r.Rules.RampEvery), r.Due)
 		if err != nil {
 			errs = append(errs, err)
 			continue

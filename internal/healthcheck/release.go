@@ -49,7 +49,7 @@ func (r *Runner) trial(ctx context.Context, s circuit.State) error {
 	case p == nil && !waiting:
 		return r.ifEmpty(ctx, s, nil)
 	case p == nil:
-		// Overdue ordered deliveries, released above, keep their spots until they are final.
+		// Overdue ordered deliveries, released above, stay in the lot until they are final.
 		_, _, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.Rules.RampEvery, r.Now()) })
 		return err
 	}

@@ -155,7 +155,7 @@ func apart(ps []parking.Parked) (due, others []parking.Parked) {
 
 // bookSlots books slots under the server's rate limit, if it has one, and returns the
 // deliveries whose slots are within this step. One at least gets a slot, whatever others have
-// booked. The head of an ordered group keeps its spot, with the slot as its due time.
+// booked. The head of an ordered group stays in the lot, with the slot as its due time.
 func (r *Runner) bookSlots(ctx context.Context, s circuit.State, ps []parking.Parked) ([]parking.Parked, error) {
 	host, _ := circuit.HostOf(s.Key)
 	if len(ps) == 0 || r.Limits == nil || s.Limited(r.Now()) == 0 {
@@ -178,7 +178,7 @@ func (r *Runner) bookSlots(ctx context.Context, s circuit.State, ps []parking.Pa
 		}
 	}
 	if len(heads) > 0 {
-		if err := r.Lot.Spots.Park(ctx, heads); err != nil {
+		if err := r.Lot.Store.Park(ctx, heads); err != nil {
 			return nil, fmt.Errorf("park ordered deliveries until their slots: %w", err)
 		}
 	}
@@ -202,7 +202,7 @@ func (r *Runner) ifEmpty(ctx context.Context, s circuit.State, otherwise func(ci
 }
 
 // drained saves that the lot of s was seen empty, and looks again. A worker that parks now
-// writes its spot before it reads the state, so one of the two sees the other. A step stays due
+// stores its delivery before it reads the state, so one of the two sees the other. A step stays due
 // until the second look.
 func (r *Runner) drained(ctx context.Context, s circuit.State) error {
 	s, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Drained(r.Rules, r.Now()) })

@@ -42,16 +42,16 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 		t.unread = t.unread || c.Targets == nil
 		for p, target := range c.Targets {
 			r, recorded := c.Recipients[p]
-			var spot lain
+			var at parkedAt
 			if !recorded {
 				r = Recipient{State: activity.Queued}
 				var here bool
-				if spot, here = parked[place{c.Number, p}]; !here {
-					spot, here = parked[place{c.Number, wholeChunk}]
+				if at, here = parked[targetID{c.Number, p}]; !here {
+					at, here = parked[targetID{c.Number, wholeChunk}]
 				}
 				switch {
 				case here:
-					r.State, r.NextAttemptAt = activity.Parked, spot.due
+					r.State, r.NextAttemptAt = activity.Parked, at.due
 				case t.record.Inline != nil && t.record.Lost != "":
 					r.State, r.LastError = activity.Dead, t.record.Lost // there was one message for all
 				}
@@ -66,7 +66,7 @@ func (t *overview) add(ctx context.Context, chunks []Chunk) error {
 						return err
 					}
 					if v.State == activity.Parked && !recorded {
-						v.Lot = spot.key
+						v.Lot = at.key
 					}
 					if v.State == activity.Queued && t.record.DueAt.After(t.now) {
 						v.NextAttemptAt = t.record.DueAt
@@ -156,29 +156,28 @@ func (t *overview) status() Status {
 	return StatusQueued
 }
 
-// place is a target of the activity.
-type place struct{ chunk, position int }
+// targetID identifies a target of the activity.
+type targetID struct{ chunk, position int }
 
-// lain is where a parked target without a record is, and its own due time, if any.
-type lain struct {
+// parkedAt is the lot of a parked target without a record, and its own due time, if any.
+type parkedAt struct {
 	key string
 	due time.Time
 }
 
-// wholeChunk is the position of a place that stands for all positions of a chunk
-// without a record.
+// wholeChunk is the position of a targetID that stands for all targets of a chunk without a record.
 const wholeChunk = -1
 
-// look finds parked targets without a record: if all servers of a chunk are down, a worker writes
-// nothing but the spots.
+// look finds parked targets without a record: if all servers of a chunk are down, a worker parks
+// its deliveries and writes nothing else.
 //
 // Targets on the page are looked up one by one. In other chunks the first target without a record
-// stands for the rest, because looking up 50,000 spots would cost more than the deliveries. So
+// stands for the rest, because looking up 50,000 would cost more than the deliveries. So
 // the counts can be wrong while a lot is being emptied.
-func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, error) {
-	parked := make(map[place]lain)
-	spots := make(map[parking.Spot]lying)
-	groups := make(map[string][]place) // by host
+func (t *overview) look(ctx context.Context, chunks []Chunk) (map[targetID]parkedAt, error) {
+	parked := make(map[targetID]parkedAt)
+	ids := make(map[parking.ID]sought)
+	groups := make(map[string][]targetID) // by host
 	for _, c := range chunks {
 		if c.Claimed.After(t.now) {
 			continue // a worker is attempting these targets
@@ -189,7 +188,7 @@ func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, er
 			if _, recorded := c.Recipients[p]; recorded {
 				continue
 			}
-			at := place{c.Number, p}
+			at := targetID{c.Number, p}
 			if t.record.OrderingKey != "" {
 				if listed {
 					groups[target.Host()] = append(groups[target.Host()], at)
@@ -199,72 +198,72 @@ func (t *overview) look(ctx context.Context, chunks []Chunk) (map[place]lain, er
 			if !listed {
 				at.position = wholeChunk
 			}
-			spots[parking.Spot{
+			ids[parking.ID{
 				Key: circuit.HostKey(target.Host()), Unit: message.Unit{Activity: t.record.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration},
-			}] = lying{at, target.Inbox}
+			}] = sought{at, target.Inbox}
 			if !listed {
 				break
 			}
 		}
 	}
-	if err := t.lookInLots(ctx, spots, parked); err != nil {
+	if err := t.lookInLots(ctx, ids, parked); err != nil {
 		return nil, err
 	}
 	return parked, t.lookInGroups(ctx, groups, parked)
 }
 
-// lying is a target that may lie in the lot of its host or of its inbox.
-type lying struct {
-	place
+// sought is a target that may be in the lot of its host or of its inbox.
+type sought struct {
+	targetID
 	inbox string
 }
 
-// lookInLots looks into the lots of the hosts first, where nearly all lie, and then into those
-// of the inboxes.
-func (t *overview) lookInLots(ctx context.Context, spots map[parking.Spot]lying, parked map[place]lain) error {
-	for lot := 0; lot < 2 && len(spots) > 0; lot++ {
-		taken, err := t.lot.IsParked(ctx, slices.Collect(maps.Keys(spots)))
+// lookInLots looks into the lots of the hosts first, where nearly all are, and then into those of
+// the inboxes.
+func (t *overview) lookInLots(ctx context.Context, ids map[parking.ID]sought, parked map[targetID]parkedAt) error {
+	for lot := 0; lot < 2 && len(ids) > 0; lot++ {
+		taken, err := t.lot.IsParked(ctx, slices.Collect(maps.Keys(ids)))
 		if err != nil {
 			return err
 		}
-		left := make(map[parking.Spot]lying, len(spots)-len(taken))
-		for s, l := range spots {
+		left := make(map[parking.ID]sought, len(ids)-len(taken))
+		for s, l := range ids {
 			if taken[s] {
-				parked[l.place] = lain{key: s.Key}
+				parked[l.targetID] = parkedAt{key: s.Key}
 				continue
 			}
 			s.Key = circuit.InboxKey(l.inbox)
 			left[s] = l
 		}
-		spots = left
+		ids = left
 	}
 	return nil
 }
 
-// lookInGroups finds parked ordered deliveries. It reads whole groups, because the key of a spot
-// has the delivery's sequence, which only the delivery's message has. All of a group is due when
+// lookInGroups finds parked ordered deliveries. It reads whole groups, because the id of a parked
+// delivery has its sequence, which only its message has. All of a group is due when
 // its head is.
-func (t *overview) lookInGroups(ctx context.Context, groups map[string][]place, parked map[place]lain) error {
+func (t *overview) lookInGroups(ctx context.Context, groups map[string][]targetID, parked map[targetID]parkedAt) error {
 	for _, host := range slices.Sorted(maps.Keys(groups)) {
-		places := groups[host]
-		wanted := make(map[place]bool, len(places))
-		for _, p := range places {
+		targets := groups[host]
+		wanted := make(map[targetID]bool, len(targets))
+		for _, p := range targets {
 			wanted[p] = true
 		}
 		group := message.GroupOf(activity.Activity{Options: activity.Options{OrderingKey: t.record.OrderingKey}}, host)
-		spots, err := t.lot.GroupSpots(ctx, circuit.HostKey(host), group)
+		ids, err := t.lot.ParkedInGroup(ctx, circuit.HostKey(host), group)
 		if err != nil {
 			return err
 		}
 		var first time.Time
-		for _, due := range spots {
+		for _, due := range ids {
 			if !due.IsZero() && (first.IsZero() || due.Before(first)) {
 				first = due
 			}
 		}
-		for s := range spots {
-			if p := (place{s.Chunk, s.Position}); s.Activity == t.record.ID && wanted[p] {
-				parked[p] = lain{s.Key, first}
+		for s := range ids {
+			if p := (targetID{s.Chunk, s.Position}); s.Activity == t.record.ID && wanted[p] {
+				parked[p] = parkedAt{s.Key, first}
 			}
 		}
 	}

@@ -70,12 +70,12 @@ type Reader interface {
 }
 
 // Lot is what a view needs of the parking lot. A delivery that was parked before its
-// first attempt has no record, only a spot.
+// first attempt has no record in the ledger.
 type Lot interface {
-	IsParked(ctx context.Context, spots []parking.Spot) (map[parking.Spot]bool, error)
-	// GroupSpots returns the spots that an ordered group has taken under key, each with
-	// its due time, which is zero if it has none.
-	GroupSpots(ctx context.Context, key, group string) (map[parking.Spot]time.Time, error)
+	IsParked(ctx context.Context, ids []parking.ID) (map[parking.ID]bool, error)
+	// ParkedInGroup returns the deliveries of an ordered group that are parked under key, each
+	// with its due time, which is zero if it has none.
+	ParkedInGroup(ctx context.Context, key, group string) (map[parking.ID]time.Time, error)
 }
 
 // ErrBadCursor says that a cursor was not made by fedpost.

@@ -24,9 +24,9 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 type book struct {
 	record ledger.Record
 	chunks []ledger.Chunk
-	spots  map[parking.Spot]bool
-	dues   map[parking.Spot]time.Time
-	asked  int // spots looked for
+	parked map[parking.ID]bool
+	dues   map[parking.ID]time.Time
+	asked  int // ids looked for
 }
 
 // newBook has an activity to n inboxes in chunks of size, of which every third
@@ -34,7 +34,7 @@ type book struct {
 func newBook(n, size int) *book {
 	b := &book{
 		record: ledger.Record{ID: "01M7YQZXC038A60FQ34D193H4C", Targets: n, Chunk: size, CreatedAt: now.Add(-time.Minute)},
-		spots:  map[parking.Spot]bool{},
+		parked: map[parking.ID]bool{},
 	}
 	for i := range n {
 		if i%size == 0 {
@@ -61,19 +61,19 @@ func (b *book) Chunks(_ context.Context, _ ledger.Record, first, last int) ([]le
 	return b.chunks[first : last+1], nil
 }
 
-func (b *book) IsParked(_ context.Context, spots []parking.Spot) (map[parking.Spot]bool, error) {
-	taken := map[parking.Spot]bool{}
-	for _, s := range spots {
-		if b.asked++; b.spots[s] {
+func (b *book) IsParked(_ context.Context, ids []parking.ID) (map[parking.ID]bool, error) {
+	taken := map[parking.ID]bool{}
+	for _, s := range ids {
+		if b.asked++; b.parked[s] {
 			taken[s] = true
 		}
 	}
 	return taken, nil
 }
 
-func (b *book) GroupSpots(_ context.Context, key, group string) (map[parking.Spot]time.Time, error) {
-	taken := map[parking.Spot]time.Time{}
-	for s := range b.spots {
+func (b *book) ParkedInGroup(_ context.Context, key, group string) (map[parking.ID]time.Time, error) {
+	taken := map[parking.ID]time.Time{}
+	for s := range b.parked {
 		if s.Key == key && s.Group == group {
 			taken[s] = b.dues[s]
 		}
@@ -91,12 +91,12 @@ func (b *book) set(i int, r ledger.Recipient) {
 // park parks the i-th target under one of its keys, unrecorded.
 func (b *book) park(i int, key func(inbox string) string) {
 	c, p := i/b.record.Chunk, i%b.record.Chunk
-	s := parking.Spot{Key: key(b.chunks[c].Targets[p].Inbox), Unit: message.Unit{Activity: b.record.ID, Chunk: c, Position: p, Generation: parking.FirstGeneration}}
+	s := parking.ID{Key: key(b.chunks[c].Targets[p].Inbox), Unit: message.Unit{Activity: b.record.ID, Chunk: c, Position: p, Generation: parking.FirstGeneration}}
 	if b.record.OrderingKey != "" {
 		s.Group = message.GroupOf(activity.Activity{Options: activity.Options{OrderingKey: b.record.OrderingKey}}, b.chunks[c].Targets[p].Host())
 		s.Sequence = "00000000000000000042"
 	}
-	b.spots[s] = true
+	b.parked[s] = true
 }
 
 func byHost(inbox string) string  { return circuit.HostKey(activity.HostOf(inbox)) }
@@ -213,7 +213,7 @@ func TestViewFindsWhatWasParkedUnattempted(t *testing.T) {
 	b.park(1, byHost)
 	b.park(2, byInbox)
 	b.park(4, byHost)
-	b.set(4, ledger.Recipient{State: activity.Delivered}) // its spot is emptied in a moment
+	b.set(4, ledger.Recipient{State: activity.Delivered}) // it is removed from the lot in a moment
 	want := []activity.State{activity.Queued, activity.Parked, activity.Parked, activity.Queued, activity.Delivered, activity.Queued}
 	if d := cmp.Diff(want, states(b.view(t, "", 10))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -249,13 +249,13 @@ func TestViewSaysWhichLotAParkedRecipientLiesIn(t *testing.T) {
 }
 
 // An ordered delivery that waits for its turn under a rate limit before any attempt has
-// no record, but its spot has a due time.
+// no record, but what is parked has a due time.
 func TestAnOrderedDeliveryWithoutARecordShowsWhenItsGroupIsDue(t *testing.T) {
 	b := newBook(3, 1)
 	b.record.OrderingKey = "thread 7"
 	b.park(1, byHost)
-	b.dues = map[parking.Spot]time.Time{}
-	for s := range b.spots {
+	b.dues = map[parking.ID]time.Time{}
+	for s := range b.parked {
 		b.dues[s] = now.Add(time.Hour)
 	}
 	got := b.view(t, "", 10).Recipients
@@ -276,7 +276,7 @@ func TestViewCountsParkedChunksByOneTarget(t *testing.T) {
 	// Three of the page and one of each other chunk, and once more where the first look finds
 	// nothing: a large activity costs a lookup for each.
 	if most := 3 + 9 + 5; b.asked > most {
-		t.Errorf("looked for %d spots, at most %d", b.asked, most)
+		t.Errorf("looked for %d ids, at most %d", b.asked, most)
 	}
 }
 

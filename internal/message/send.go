@@ -90,18 +90,18 @@ type Addressed struct {
 // Send sends messages, those of one queue together and in their order. It returns an error for each; nil:
 // sent.
 func Send(ctx context.Context, queues func(queue.Name) queue.Sender, ms []Addressed) []error {
-	places := map[queue.Name][]int{}
+	ofQueue := map[queue.Name][]int{}
 	for i, m := range ms {
-		places[m.Queue] = append(places[m.Queue], i)
+		ofQueue[m.Queue] = append(ofQueue[m.Queue], i)
 	}
 	errs := make([]error, len(ms))
-	for _, name := range slices.Sorted(maps.Keys(places)) {
-		batch := make([]queue.Message, len(places[name]))
-		for k, i := range places[name] {
+	for _, name := range slices.Sorted(maps.Keys(ofQueue)) {
+		batch := make([]queue.Message, len(ofQueue[name]))
+		for k, i := range ofQueue[name] {
 			batch[k] = ms[i].Message
 		}
 		for k, err := range queues(name).SendBatch(ctx, batch) {
-			errs[places[name][k]] = err
+			errs[ofQueue[name][k]] = err
 		}
 	}
 	return errs

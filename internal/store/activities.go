@@ -61,7 +61,7 @@ func packRecord(r ledger.Record) (table.Item, error) {
 	}
 	expires := r.Forget
 	if r.Cancelled && !expires.IsZero() {
-		// Nothing else keeps a message, a spot or a dead letter from being sent later.
+		// Nothing else keeps a message, a parked delivery or a dead letter from being sent later.
 		i.Forget, expires = millis(r.Forget), r.Forget.Add(bodySlack)
 	}
 	data, err := activityPacking.pack(i)

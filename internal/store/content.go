@@ -124,8 +124,8 @@ func (s *Store) FindBody(ctx context.Context, id activity.ID) (string, error) {
 			}
 		}
 	}
-	for _, spot := range ledger.SpotsOf(r, chunks) {
-		keys = append(keys, spotKey(spot))
+	for _, id := range ledger.ParkedIDs(r, chunks) {
+		keys = append(keys, parkedKey(id))
 	}
 	items, err := s.t.Get(ctx, keys[:min(bodyItems, len(keys))]...)
 	if err != nil {

@@ -80,7 +80,7 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 	return nil
 }
 
-// Bounds of one call of FindActivities. The reads of one place may exceed both.
+// Bounds of one call of FindActivities. The reads of one list may exceed both.
 const (
 	listEntries = 10_000
 	listQueries = 4 * listShards
@@ -91,7 +91,7 @@ func (s *Store) FindActivities(ctx context.Context, f ledger.Sought, cursor stri
 	if f.ActivityID == "" && f.Since.IsZero() {
 		f.Since = s.now().Add(-ledger.SoughtBack)
 	}
-	places := s.places(f)
+	lists := s.listsFor(f)
 	if f.ID != "" {
 		r, err := s.Activity(ctx, f.ID)
 		if errors.Is(err, ledger.ErrNotFound) {
@@ -100,17 +100,17 @@ func (s *Store) FindActivities(ctx context.Context, f ledger.Sought, cursor stri
 		if err != nil {
 			return nil, "", err
 		}
-		f.Since, places = time.Time{}, []place{handedOver(r.CreatedAt)}
+		f.Since, lists = time.Time{}, []list{listOfMillisecond(r.CreatedAt)}
 	}
-	n, after, err := parseListCursor(places, cursor)
+	n, after, err := parseListCursor(lists, cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	for entries, queries := 0, 0; n < len(places); n, after = n+1, "" {
-		m := merge(s.t, places[n].ranges, after)
+	for entries, queries := 0, 0; n < len(lists); n, after = n+1, "" {
+		m := merge(s.t, lists[n].ranges, after)
 		for {
 			if len(ls) >= max(1, limit) || entries >= listEntries || queries+m.queries >= listQueries {
-				return ls, places[n].cursor(after), nil
+				return ls, lists[n].cursor(after), nil
 			}
 			it, ok, err := m.next(ctx)
 			if err != nil {
@@ -126,7 +126,7 @@ func (s *Store) FindActivities(ctx context.Context, f ledger.Sought, cursor stri
 				return nil, "", err
 			}
 			if ok {
-				l.Cursor = places[n].cursor(after)
+				l.Cursor = lists[n].cursor(after)
 				ls = append(ls, l)
 			}
 		}
@@ -135,16 +135,16 @@ func (s *Store) FindActivities(ctx context.Context, f ledger.Sought, cursor stri
 	return ls, "", nil
 }
 
-// place is a list that is spread over ranges.
-type place struct {
+// list is a list of activities that is spread over ranges.
+type list struct {
 	name   string
 	ranges []table.Range
 }
 
-// places are where what f looks for can be, in order.
-func (s *Store) places(f ledger.Sought) (all []place) {
+// listsFor returns the lists that can have what f looks for, in order.
+func (s *Store) listsFor(f ledger.Sought) (all []list) {
 	if f.ActivityID != "" {
-		return []place{{"id", []table.Range{{PK: ownIDPK(f.ActivityID)}}}}
+		return []list{{"id", []table.Range{{PK: ownIDPK(f.ActivityID)}}}}
 	}
 	now := s.now().UTC()
 	since := f.Since.UTC()
@@ -155,29 +155,29 @@ func (s *Store) places(f ledger.Sought) (all []place) {
 	// Activities of a clock that is ahead are of tomorrow.
 	for at := now.Add(time.Hour).Truncate(24 * time.Hour); !at.Before(since.Truncate(24 * time.Hour)); at = at.Add(-24 * time.Hour) {
 		day := at.Format(time.DateOnly)
-		p := place{name: day}
+		l := list{name: day}
 		for _, n := range shardsOf(f.Sender, listShards) {
-			p.ranges = append(p.ranges, table.Range{PK: listPK(day, n), To: end})
+			l.ranges = append(l.ranges, table.Range{PK: listPK(day, n), To: end})
 		}
-		all = append(all, p)
+		all = append(all, l)
 		for _, n := range shardsOf(f.Sender, oldShards) {
 			prefix := ""
 			if f.Sender != "" {
 				prefix = senderPart(f.Sender)
 			}
-			all = append(all, place{fmt.Sprintf("%s.%d", day, n), []table.Range{table.Prefix(fmt.Sprintf(oldListName, day, n), prefix)}})
+			all = append(all, list{fmt.Sprintf("%s.%d", day, n), []table.Range{table.Prefix(fmt.Sprintf(oldListName, day, n), prefix)}})
 		}
 	}
 	return all
 }
 
-// handedOver is where the activities of a millisecond are, whoever sent them.
-func handedOver(at time.Time) place {
-	p := place{name: backwards(at)}
+// listOfMillisecond is the list of the activities of a millisecond, whoever sent them.
+func listOfMillisecond(at time.Time) list {
+	l := list{name: backwards(at)}
 	for n := range listShards {
-		p.ranges = append(p.ranges, table.Prefix(listPK(at.UTC().Format(time.DateOnly), n), backwards(at)+"#"))
+		l.ranges = append(l.ranges, table.Prefix(listPK(at.UTC().Format(time.DateOnly), n), backwards(at)+"#"))
 	}
-	return p
+	return l
 }
 
 // shardsOf are the shards that have a sender's activities: all of them for no sender.
@@ -212,14 +212,14 @@ func (s *Store) listed(f ledger.Sought, it table.Item) (ledger.Listed, bool, err
 }
 
 // cursor is the list, and the sort key in it, to go on after.
-func (p place) cursor(after string) string { return p.name + "/" + after }
+func (l list) cursor(after string) string { return l.name + "/" + after }
 
-func parseListCursor(places []place, cursor string) (n int, after string, err error) {
+func parseListCursor(lists []list, cursor string) (n int, after string, err error) {
 	if cursor == "" {
 		return 0, "", nil
 	}
-	list, after, ok := strings.Cut(cursor, "/")
-	n = slices.IndexFunc(places, func(p place) bool { return p.name == list })
+	name, after, ok := strings.Cut(cursor, "/")
+	n = slices.IndexFunc(lists, func(l list) bool { return l.name == name })
 	if !ok || n < 0 {
 		return 0, "", fmt.Errorf("%w: %q", ledger.ErrBadCursor, cursor)
 	}

@@ -90,7 +90,7 @@ func (s *Store) putLight(ctx context.Context, all []carrier) (others []carrier, 
 }
 
 // keepFor keeps bodies that are stored once for items that need them for longer than was promised,
-// such as a dead letter that is parked again. Activities from spots and dead letters have no
+// such as a dead letter that is parked again. Activities of parked deliveries and dead letters have no
 // body, so their bodies are read.
 func (s *Store) keepFor(ctx context.Context, all []carrier) (map[activity.ID]activity.Apart, error) {
 	latest := make(map[activity.ID]carrier)

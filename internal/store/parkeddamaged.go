@@ -15,17 +15,17 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// placeOf names the place of an item whose spot is not known (parking.Parked.Place).
-func placeOf(k table.Key) string { return k.PK + "\x00" + k.SK }
+// storeKey is the key of an item without a parking.ID, for parking.Parked.StoreKey.
+func storeKey(k table.Key) string { return k.PK + "\x00" + k.SK }
 
-func placeKey(place string) table.Key {
-	pk, sk, _ := strings.Cut(place, "\x00")
+func tableKey(storeKey string) table.Key {
+	pk, sk, _ := strings.Cut(storeKey, "\x00")
 	return table.Key{PK: pk, SK: sk}
 }
 
 // salvage returns the parked delivery of an item that cannot be read, from the item's key
 // and from what the ledger knows of its activity. That is enough to record its end. A
-// delivery of which the ledger knows no recipient has a Place.
+// delivery of which the ledger knows no recipient has a StoreKey.
 func (s *Store) salvage(ctx context.Context, key string, it table.Item, why error) (parking.Parked, error) {
 	p := parking.Parked{Key: key, Damaged: why, Since: s.now(), GiveUp: s.now()}
 	if p.Key == "" {
@@ -33,8 +33,8 @@ func (s *Store) salvage(ctx context.Context, key string, it table.Item, why erro
 		p.Key = p.Key[:max(0, strings.LastIndexByte(p.Key, '#'))]
 	}
 	lost := p
-	lost.Place, lost.Delivery.Targets = placeOf(it.Key), activity.Targets{{}}
-	u, sequence, ok := parseSpot(it.SK)
+	lost.StoreKey, lost.Delivery.Targets = storeKey(it.Key), activity.Targets{{}}
+	u, sequence, ok := parseParkedKey(it.SK)
 	if !ok {
 		return lost, nil
 	}
@@ -55,7 +55,7 @@ func (s *Store) salvage(ctx context.Context, key string, it table.Item, why erro
 	inbox := p.Delivery.Targets[0]
 	for _, p.Key = range []string{p.Key, circuit.HostKey(inbox.Host()), circuit.InboxKey(inbox.Inbox)} {
 		for _, p.Delivery.Alone = range []bool{false, true} {
-			if p.Group = p.Delivery.Group(p.Activity); spotKey(p.Spot()) == it.Key {
+			if p.Group = p.Delivery.Group(p.Activity); parkedKey(p.ID()) == it.Key {
 				return p, nil
 			}
 		}
@@ -88,8 +88,8 @@ func (s *Store) salvageFrom(ctx context.Context, p *parking.Parked, r ledger.Rec
 	return nil
 }
 
-// parseSpot reads the sort key of a spot, as spotKey writes it.
-func parseSpot(sk string) (u message.Unit, sequence string, ok bool) {
+// parseParkedKey reads a sort key, as parkedKey writes it.
+func parseParkedKey(sk string) (u message.Unit, sequence string, ok bool) {
 	parts := strings.Split(sk, "#")
 	switch {
 	case len(parts) == 5 && parts[0]+"#" == unordered:

@@ -76,7 +76,7 @@ func newDamagedLot(t *testing.T, key, inbox string, overwrite func(*table.Item))
 }
 
 // TestAParkedDeliveryThatCannotBeReadIsWhatTheLedgerKnows of it, whichever way it is found,
-// and its spot can be emptied.
+// and it can be removed.
 func TestAParkedDeliveryThatCannotBeReadIsWhatTheLedgerKnows(t *testing.T) {
 	long := "https://long.example/" + strings.Repeat("inbox/", 200)
 	for name, c := range map[string]struct{ key, inbox string }{
@@ -109,7 +109,7 @@ func TestAParkedDeliveryThatCannotBeReadIsWhatTheLedgerKnows(t *testing.T) {
 				want.Body = ""
 				for i, ps := range [][]parking.Parked{under, of, heads, due} {
 					p := ps[0]
-					if p.Damaged == nil || !p.IsOverdue(l.now) || p.Activity != want || p.Key != l.key || p.Place != "" || p.Due.IsZero() ||
+					if p.Damaged == nil || !p.IsOverdue(l.now) || p.Activity != want || p.Key != l.key || p.StoreKey != "" || p.Due.IsZero() ||
 						p.Delivery.Generation != 3 || len(p.Delivery.Targets) != 1 || p.Delivery.Targets[0].Inbox != c.inbox {
 						t.Errorf("%d: %+v", i, p)
 					}
@@ -117,11 +117,11 @@ func TestAParkedDeliveryThatCannotBeReadIsWhatTheLedgerKnows(t *testing.T) {
 						t.Errorf("%d: the other is %+v", i, ps[1])
 					}
 				}
-				if err := l.Unpark(t.Context(), []parking.Spot{due[0].Spot()}); err != nil {
+				if err := l.Unpark(t.Context(), []parking.ID{due[0].ID()}); err != nil {
 					t.Fatal(err)
 				}
 				if ps, _, err := l.ParkedUnder(t.Context(), l.key, l.shard, "", 10); err != nil || len(ps) != 1 || ps[0].Damaged != nil {
-					t.Errorf("after its spot is emptied: %+v, %v", ps, err)
+					t.Errorf("after it is removed: %+v, %v", ps, err)
 				}
 			})
 		}
@@ -137,8 +137,8 @@ func TestAParkedDeliveryOfANewerVersionIsNotTakenForDamaged(t *testing.T) {
 	}
 }
 
-// TestADamagedSpotOfNobodyHasAPlace by which it can be emptied, whatever its key says.
-func TestADamagedSpotOfNobodyHasAPlace(t *testing.T) {
+// TestADamagedDeliveryOfNobodyHasAStoreKey by which it can be removed, whatever its key says.
+func TestADamagedDeliveryOfNobodyHasAStoreKey(t *testing.T) {
 	e := embedded(t, sqlite.Options{})
 	s := store.New(e.Table(), time.Now)
 	for _, sk := range []string{"U#", "U#x", "U#id#1#2", "U#id#a#b#c", "U#id#-1#0#1", "O#1#2#id#0#0#x", "O#1#2#id#000000#0000#000001", "U#id#000000#0000#000001", "Z", "U#1#2#3#4#5#6#7"} {
@@ -147,10 +147,10 @@ func TestADamagedSpotOfNobodyHasAPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		ps, _, err := s.ParkedUnder(t.Context(), "host:a.example", 1, "", 10)
-		if err != nil || len(ps) != 1 || ps[0].Place == "" || ps[0].Damaged == nil || len(ps[0].Delivery.Targets) != 1 {
+		if err != nil || len(ps) != 1 || ps[0].StoreKey == "" || ps[0].Damaged == nil || len(ps[0].Delivery.Targets) != 1 {
 			t.Fatalf("%q: %+v, %v", sk, ps, err)
 		}
-		if err := s.Unpark(t.Context(), []parking.Spot{ps[0].Spot()}); err != nil {
+		if err := s.Unpark(t.Context(), []parking.ID{ps[0].ID()}); err != nil {
 			t.Fatal(err)
 		}
 		if ps, _, err := s.ParkedUnder(t.Context(), "host:a.example", 1, "", 10); err != nil || len(ps) != 0 {

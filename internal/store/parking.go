@@ -43,18 +43,18 @@ func groupPrefix(group string) string { return "O#" + digest(group, 8) + "#" }
 // groupPrefix, so ordered deliveries are released first.
 const unordered = "U#"
 
-func spotKey(sp parking.Spot) table.Key {
-	if sp.Place != "" {
-		return placeKey(sp.Place)
+func parkedKey(id parking.ID) table.Key {
+	if id.StoreKey != "" {
+		return tableKey(id.StoreKey)
 	}
-	place := fmt.Sprintf("%s#%06d#%04d#%06d", sp.Activity, sp.Chunk, sp.Position, sp.Generation)
-	if sp.Group != "" {
+	unit := fmt.Sprintf("%s#%06d#%04d#%06d", id.Activity, id.Chunk, id.Position, id.Generation)
+	if id.Group != "" {
 		return table.Key{
-			PK: lotPK(sp.Key, shard(sp.Group, parking.Shards)),
-			SK: groupPrefix(sp.Group) + sp.Sequence + "#" + place,
+			PK: lotPK(id.Key, shard(id.Group, parking.Shards)),
+			SK: groupPrefix(id.Group) + id.Sequence + "#" + unit,
 		}
 	}
-	return table.Key{PK: lotPK(sp.Key, shard(place, parking.Shards)), SK: unordered + place}
+	return table.Key{PK: lotPK(id.Key, shard(unit, parking.Shards)), SK: unordered + unit}
 }
 
 // Park implements parking.Store.
@@ -66,7 +66,7 @@ func (s *Store) Park(ctx context.Context, ps []parking.Parked) error {
 				Activity: a, Delivery: p.Delivery, Since: millis(p.Since), GiveUp: millis(p.GiveUp),
 				Attempted: p.Attempted, Group: p.Group, Sequence: p.Sequence, Body: bodyParts,
 			}
-			it := table.Item{Key: spotKey(p.Spot())}
+			it := table.Item{Key: parkedKey(p.ID())}
 			if !p.Due.IsZero() {
 				i.Key = p.Key
 				it.Due = table.Due{Shard: headShard(shard(p.Key, parking.Shards)), At: p.Due}
@@ -176,7 +176,7 @@ func readParked(key string, it table.Item) (p parking.Parked, bodyParts int, err
 		Since: fromMillis(i.Since), GiveUp: fromMillis(i.GiveUp),
 		Attempted: i.Attempted, Group: i.Group, Sequence: i.Sequence,
 	}
-	if len(p.Delivery.Targets) != 1 || spotKey(p.Spot()) != it.Key {
+	if len(p.Delivery.Targets) != 1 || parkedKey(p.ID()) != it.Key {
 		return p, 0, fmt.Errorf("%w: %s %s: it says something else", errDamaged, it.PK, it.SK)
 	}
 	return p, i.Body, nil
@@ -204,15 +204,15 @@ func (s *Store) ParkedBefore(ctx context.Context, key, group, sequence string) (
 }
 
 // IsParked implements parking.Store.
-func (s *Store) IsParked(ctx context.Context, spots []parking.Spot) (map[parking.Spot]bool, error) {
-	items, err := s.t.Get(ctx, keysOf(spots, spotKey)...)
+func (s *Store) IsParked(ctx context.Context, ids []parking.ID) (map[parking.ID]bool, error) {
+	items, err := s.t.Get(ctx, keysOf(ids, parkedKey)...)
 	if err != nil {
 		return nil, fmt.Errorf("look for parked deliveries: %w", err)
 	}
-	taken := make(map[parking.Spot]bool, len(items))
-	for _, sp := range spots {
-		if it, _ := s.live(items, spotKey(sp)); it != nil {
-			taken[sp] = true
+	taken := make(map[parking.ID]bool, len(items))
+	for _, id := range ids {
+		if it, _ := s.live(items, parkedKey(id)); it != nil {
+			taken[id] = true
 		}
 	}
 	return taken, nil
@@ -245,9 +245,9 @@ func (s *Store) CountParked(ctx context.Context, key string, most int) (int, err
 }
 
 // Unpark implements parking.Store.
-func (s *Store) Unpark(ctx context.Context, spots []parking.Spot) error {
-	if err := s.t.DeleteAll(ctx, keysOf(spots, spotKey)); err != nil {
-		return fmt.Errorf("empty parking spots: %w", err)
+func (s *Store) Unpark(ctx context.Context, ids []parking.ID) error {
+	if err := s.t.DeleteAll(ctx, keysOf(ids, parkedKey)); err != nil {
+		return fmt.Errorf("remove parked deliveries: %w", err)
 	}
 	return nil
 }

@@ -168,8 +168,8 @@ func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey strin
 	return nil
 }
 
-// TakeTurn implements peers.Store.
-func (x Sipher) TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (next time.Time, err error) {
+// ReserveTry implements peers.Store.
+func (x Sipher) ReserveTry(ctx context.Context, url string, now time.Time, every time.Duration) (next time.Time, err error) {
 	err = x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
 		if it == nil {
 			return nil, peers.ErrUnknown
@@ -178,23 +178,23 @@ func (x Sipher) TakeTurn(ctx context.Context, url string, now time.Time, every t
 		if err := decode(*it, &r); err != nil {
 			return nil, err
 		}
-		if next = (time.Time{}); r.TurnAt.IsZero() {
+		if next = (time.Time{}); r.NextTryAt.IsZero() {
 			return nil, nil
 		}
-		if r.TurnAt.After(now) {
-			next = r.TurnAt
+		if r.NextTryAt.After(now) {
+			next = r.NextTryAt
 			return nil, nil
 		}
-		r.TurnAt = now.Add(every)
+		r.NextTryAt = now.Add(every)
 		return sipherServerItem(r)
 	})
 	return next, err
 }
 
-// EndTurns implements peers.Store.
-func (x Sipher) EndTurns(ctx context.Context, url string) error {
+// MarkAnswering implements peers.Store.
+func (x Sipher) MarkAnswering(ctx context.Context, url string) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
-		r.TurnAt = time.Time{}
+		r.NextTryAt = time.Time{}
 		return nil
 	})
 }
@@ -205,9 +205,9 @@ func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason peers.Reas
 		r.IsHealthy, r.Reason, r.Attempts, r.Exhausted, r.UpdatedAt = false, reason, 0, false, at
 		switch {
 		case reason != peers.TimedOut:
-			r.TurnAt = time.Time{}
-		case r.TurnAt.IsZero():
-			r.TurnAt = at
+			r.NextTryAt = time.Time{}
+		case r.NextTryAt.IsZero():
+			r.NextTryAt = at
 		}
 		return nil
 	})
@@ -216,7 +216,7 @@ func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason peers.Reas
 // MarkHealthy implements peers.Store.
 func (x Sipher) MarkHealthy(ctx context.Context, url string, at time.Time) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
-		r.IsHealthy, r.Reason, r.Attempts, r.Exhausted, r.TurnAt = true, "", 0, false, time.Time{}
+		r.IsHealthy, r.Reason, r.Attempts, r.Exhausted, r.NextTryAt = true, "", 0, false, time.Time{}
 		r.LastSeen, r.UpdatedAt = at, at
 		return nil
 	})

@@ -34,8 +34,8 @@ type Reporter struct {
 	Queues  func(queue.Name) Queue
 	Store   stats.Store
 	Servers *registry.Service
-	// Spots and Circuits count the deliveries that wait for servers.
-	Spots    Spots
+	// Lots and Circuits count the deliveries that wait for servers.
+	Lots     Lots
 	Circuits circuit.Store
 	// Webhooks lists the webhooks.
 	Webhooks webhook.Store
@@ -243,7 +243,7 @@ func (s *Reporter) waiting(ctx context.Context) (*client.WaitingInAll, error) {
 			if !state.Parked {
 				continue
 			}
-			n, err := s.Spots.CountParked(ctx, state.Key, mostCounted+1-w.Count)
+			n, err := s.Lots.CountParked(ctx, state.Key, mostCounted+1-w.Count)
 			if err != nil {
 				return nil, err
 			}

@@ -17,8 +17,8 @@ import (
 )
 
 // ServerRoutes are the routes of servers.
-func ServerRoutes(s *registry.Service, spots Spots, now func() time.Time) []api.Route {
-	h := serverHandlers{s, spots, now}
+func ServerRoutes(s *registry.Service, lots Lots, now func() time.Time) []api.Route {
+	h := serverHandlers{s, lots, now}
 	return []api.Route{
 		route("GET /v1/servers", h.list),
 		route("GET /v1/servers/{host}", h.get),
@@ -34,8 +34,8 @@ func ServerRoutes(s *registry.Service, spots Spots, now func() time.Time) []api.
 
 type serverHandlers struct {
 	*registry.Service
-	spots Spots
-	now   func() time.Time
+	lots Lots
+	now  func() time.Time
 }
 
 func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
@@ -111,7 +111,7 @@ func (h serverHandlers) countWaiting(ctx context.Context, q url.Values, vs []cli
 				return err
 			}
 			most := max(leastOfServer, min(mostOfServer, mostCounted/waited))
-			count, err := h.spots.CountParked(ctx, n.Key, most+1)
+			count, err := h.lots.CountParked(ctx, n.Key, most+1)
 			vs[i].Waiting = &client.WaitingInAll{Count: min(count, most), AtLeast: count > most}
 			return err
 		})

@@ -189,9 +189,9 @@ func TestAHistoryIsOfTheHourOrTheDay(t *testing.T) {
 	w.clock = start.Add(20 * time.Minute)
 	w.tally.Add("delivered", 4)
 	for query, want := range map[string]client.History{
-		"":             {From: start.Add(-39 * time.Minute), StepSeconds: 60, Since: start, Counts: places(60, 39, 3, 59, 4)},
-		"?period=hour": {From: start.Add(-39 * time.Minute), StepSeconds: 60, Since: start, Counts: places(60, 39, 3, 59, 4)},
-		"?period=day":  {From: start.Add(-94 * 15 * time.Minute), StepSeconds: 900, Since: start, Counts: places(96, 94, 3, 95, 4)},
+		"":             {From: start.Add(-39 * time.Minute), StepSeconds: 60, Since: start, Counts: counts(60, 39, 3, 59, 4)},
+		"?period=hour": {From: start.Add(-39 * time.Minute), StepSeconds: 60, Since: start, Counts: counts(60, 39, 3, 59, 4)},
+		"?period=day":  {From: start.Add(-94 * 15 * time.Minute), StepSeconds: 900, Since: start, Counts: counts(96, 94, 3, 95, 4)},
 	} {
 		var h client.History
 		w.must("GET", "/v1/stats/history"+query, "", &h)
@@ -203,8 +203,8 @@ func TestAHistoryIsOfTheHourOrTheDay(t *testing.T) {
 	w.refused(400, "no query parameter", "GET", "/v1/stats/history?days=1", "")
 }
 
-// places are steps of which two are not zero.
-func places(steps, first, n, second, m int) map[string][]int {
+// counts are steps of which two are not zero.
+func counts(steps, first, n, second, m int) map[string][]int {
 	s := make([]int, steps)
 	s[first], s[second] = n, m
 	return map[string][]int{"delivered": s}

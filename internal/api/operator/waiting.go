@@ -15,18 +15,18 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// Spots is what the routes need of the parking lots.
-type Spots interface {
+// Lots is what the routes need of the parking lots.
+type Lots interface {
 	ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) (ps []parking.Parked, next string, err error)
 	CountParked(ctx context.Context, key string, most int) (int, error)
 }
 
 // WaitingRoutes is the route that lists what waits for a server.
-func WaitingRoutes(s Spots) []api.Route {
-	return []api.Route{route("GET /v1/servers/{host}/waiting", waitingHandler{s}.list)}
+func WaitingRoutes(l Lots) []api.Route {
+	return []api.Route{route("GET /v1/servers/{host}/waiting", waitingHandler{l}.list)}
 }
 
-type waitingHandler struct{ spots Spots }
+type waitingHandler struct{ lots Lots }
 
 // mostCounted is how many waiting deliveries are counted at most, as each is read.
 const mostCounted = 10_000
@@ -49,7 +49,7 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	page := client.Waiting{Server: n.String(), Deliveries: []client.WaitingDelivery{}}
 	for shard < parking.Shards && len(page.Deliveries) < limit {
-		ps, next, err := h.spots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
+		ps, next, err := h.lots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
 		if err != nil {
 			return api.Unreachable(err)
 		}
@@ -63,7 +63,7 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 	if shard < parking.Shards {
 		page.NextCursor = formatWaitingCursor(shard, after)
 	}
-	if page.Count, err = h.spots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
+	if page.Count, err = h.lots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
 		return api.Unreachable(err)
 	}
 	if page.AtLeast = page.Count > mostCounted; page.AtLeast {

@@ -62,15 +62,15 @@ func member(w *tar.Writer, name string, content io.Reader, size int64, at time.T
 	return err
 }
 
-// unpack writes the files of an archive to places, by name. Each must be there once. verified
+// unpack writes the files of an archive to paths, by name. Each must be there once. verified
 // reports whether their checksums were compared; archives of earlier versions have none.
-func unpack(from io.Reader, places map[string]string) (verified bool, err error) {
+func unpack(from io.Reader, paths map[string]string) (verified bool, err error) {
 	r := tar.NewReader(from)
 	var sums map[string]string
 	for first := true; ; first = false {
 		h, err := r.Next()
 		switch {
-		case errors.Is(err, io.EOF) && len(places) == 0:
+		case errors.Is(err, io.EOF) && len(paths) == 0:
 			return sums != nil, nil
 		case errors.Is(err, io.EOF):
 			return false, fmt.Errorf("%w: a file is missing", ErrNotBackup)
@@ -78,18 +78,18 @@ func unpack(from io.Reader, places map[string]string) (verified bool, err error)
 			return false, fmt.Errorf("%w: %w", ErrNotBackup, err)
 		}
 		if first && h.Name == Checksums {
-			if sums, err = checksums(r, places); err != nil {
+			if sums, err = checksums(r, paths); err != nil {
 				return false, err
 			}
 			continue
 		}
-		place, ok := places[h.Name]
+		path, ok := paths[h.Name]
 		if !ok || h.Typeflag != tar.TypeReg {
 			return false, fmt.Errorf("%w: it contains the unknown file %q", ErrNotBackup, h.Name)
 		}
-		delete(places, h.Name)
+		delete(paths, h.Name)
 		sum := sha256.New()
-		if err := write(place, io.TeeReader(r, sum)); errors.Is(err, io.ErrUnexpectedEOF) {
+		if err := write(path, io.TeeReader(r, sum)); errors.Is(err, io.ErrUnexpectedEOF) {
 			return false, fmt.Errorf("%w: it is cut off: %w", ErrNotBackup, err)
 		} else if err != nil {
 			return false, err
@@ -100,8 +100,8 @@ func unpack(from io.Reader, places map[string]string) (verified bool, err error)
 	}
 }
 
-// checksums reads the checksums of an archive, by file. It must have those of all places.
-func checksums(from io.Reader, places map[string]string) (map[string]string, error) {
+// checksums reads the checksums of an archive, by file. It must have those of all paths.
+func checksums(from io.Reader, paths map[string]string) (map[string]string, error) {
 	text, err := io.ReadAll(io.LimitReader(from, mostChecksums))
 	if err != nil {
 		return nil, fmt.Errorf("%w: read its checksums: %w", ErrNotBackup, err)
@@ -110,23 +110,23 @@ func checksums(from io.Reader, places map[string]string) (map[string]string, err
 	for line := range strings.Lines(string(text)) {
 		digits, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
 		sum, err := hex.DecodeString(digits)
-		if _, known := places[name]; err != nil || !ok || !known || len(sum) != sha256.Size {
+		if _, known := paths[name]; err != nil || !ok || !known || len(sum) != sha256.Size {
 			return nil, fmt.Errorf("%w: %s has the line %q", ErrDamagedBackup, Checksums, line)
 		}
 		sums[name] = string(sum)
 	}
-	if len(sums) != len(places) {
-		return nil, fmt.Errorf("%w: %s has %d files, not %d", ErrDamagedBackup, Checksums, len(sums), len(places))
+	if len(sums) != len(paths) {
+		return nil, fmt.Errorf("%w: %s has %d files, not %d", ErrDamagedBackup, Checksums, len(sums), len(paths))
 	}
 	return sums, nil
 }
 
-func write(place string, from io.Reader) error {
+func write(path string, from io.Reader) error {
 	// A file that exists may be a link, or have another mode.
-	if err := discard(place); err != nil {
+	if err := discard(path); err != nil {
 		return err
 	}
-	f, err := newFile(place)
+	f, err := newFile(path)
 	if err != nil {
 		return err
 	}

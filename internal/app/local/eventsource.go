@@ -40,7 +40,7 @@ const (
 	pollers = 4
 	// shortestPause and longestPause are between the tries of a call that a queue refuses.
 	shortestPause, longestPause = 100 * time.Millisecond, 10 * time.Second
-	// failurePause is how long messages keep their places after their invocation failed, so
+	// failurePause is how long messages keep their permits after their invocation failed, so
 	// that a handler that always fails does not empty the queue quickly.
 	failurePause = time.Second
 )
@@ -52,19 +52,19 @@ const (
 // invocation of ten messages waits for the slowest, so hanging servers would hold most
 // invocations. Lambda gets whole batches, because invocations cost money.
 func (m Mapping) Run(ctx context.Context) {
-	places := make(chan struct{}, m.Messages)
+	permits := make(chan struct{}, m.Messages)
 	var under sync.WaitGroup
 	for range min(pollers, max(1, m.Messages/m.BatchSize)) {
-		under.Go(func() { m.receive(ctx, places, &under) })
+		under.Go(func() { m.receive(ctx, permits, &under) })
 	}
 	under.Wait()
 }
 
-// receive is a poller. It receives only as many messages as places are free.
-func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.WaitGroup) {
+// receive is a poller. It receives only as many messages as it has permits for.
+func (m Mapping) receive(ctx context.Context, permits chan struct{}, under *sync.WaitGroup) {
 	pause := shortestPause
 	for {
-		n := m.take(ctx, places)
+		n := m.take(ctx, permits)
 		if n == 0 {
 			return
 		}
@@ -72,10 +72,10 @@ func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.
 			m.Ready(ctx)
 		}
 		batch, err := m.Queue.Receive(ctx, queue.ReceiveOptions{Max: n, Wait: pollWait})
-		leave(places, n-len(batch))
+		release(permits, n-len(batch))
 		for _, group := range m.groups(batch) {
 			under.Go(func() {
-				defer leave(places, len(group))
+				defer release(permits, len(group))
 				if err := m.serve(ctx, group, m.remove); err != nil {
 					m.Log.ErrorContext(ctx, "messages of a queue failed", "queue", m.Name, "error", err)
 					sleep(ctx, failurePause)
@@ -94,19 +94,19 @@ func (m Mapping) receive(ctx context.Context, places chan struct{}, under *sync.
 	}
 }
 
-// take waits for a place and takes the free ones, up to a batch; 0: ctx has ended.
-func (m Mapping) take(ctx context.Context, places chan struct{}) (n int) {
+// take waits for a permit and takes all that are free, up to a batch; 0: ctx has ended.
+func (m Mapping) take(ctx context.Context, permits chan struct{}) (n int) {
 	if ctx.Err() != nil {
 		return 0
 	}
 	select {
 	case <-ctx.Done():
 		return 0
-	case places <- struct{}{}:
+	case permits <- struct{}{}:
 	}
 	for n = 1; n < m.BatchSize; n++ {
 		select {
-		case places <- struct{}{}:
+		case permits <- struct{}{}:
 		default:
 			return n
 		}
@@ -114,9 +114,9 @@ func (m Mapping) take(ctx context.Context, places chan struct{}) (n int) {
 	return n
 }
 
-func leave(places chan struct{}, n int) {
+func release(permits chan struct{}, n int) {
 	for range n {
-		<-places
+		<-permits
 	}
 }
 
@@ -129,13 +129,13 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // groups splits a batch into groups whose order matters, or single messages.
 func (m Mapping) groups(batch []queue.Received) (all [][]queue.Received) {
-	places := map[string]int{}
+	groupOf := map[string]int{}
 	for _, msg := range batch {
-		at, known := places[msg.OrderingKey]
+		at, known := groupOf[msg.OrderingKey]
 		if !known || !m.Name.Ordered() {
 			at = len(all)
 			all = append(all, nil)
-			places[msg.OrderingKey] = at
+			groupOf[msg.OrderingKey] = at
 		}
 		all[at] = append(all[at], msg)
 	}

@@ -129,10 +129,10 @@ func TestRunDeliversUntilItIsStoppedAndThenFinishesWhatIsUnderWay(t *testing.T) 
 	}
 }
 
-// TestAMessageThatHangsHoldsItsOwnPlaceOnly: with places for a batch, nine messages that hang
+// TestAMessageThatHangsHoldsItsOwnPermitOnly: with permits for a batch, nine messages that hang
 // leave one place, through which all others go.
-func TestAMessageThatHangsHoldsItsOwnPlaceOnly(t *testing.T) {
-	const places, hanging, others = 10, 9, 50
+func TestAMessageThatHangsHoldsItsOwnPermitOnly(t *testing.T) {
+	const permits, hanging, others = 10, 9, 50
 	done, release := make(chan string), make(chan struct{})
 	var under, most atomic.Int32
 	m, _ := mapping(t, queue.Normal, func(_ context.Context, _ queue.Name, batch []queue.Received) ([]string, error) {
@@ -149,7 +149,7 @@ func TestAMessageThatHangsHoldsItsOwnPlaceOnly(t *testing.T) {
 		}
 		return nil, nil
 	})
-	m.Messages = places
+	m.Messages = permits
 	for i := range hanging {
 		send(t, m, fmt.Sprint("hangs ", i))
 	}
@@ -169,8 +169,8 @@ func TestAMessageThatHangsHoldsItsOwnPlaceOnly(t *testing.T) {
 	stop()
 	close(release)
 	<-ended
-	if n := left(t, m); n != 0 || most.Load() > places {
-		t.Errorf("%d messages left; at most %d under way, want at most %d", n, most.Load(), places)
+	if n := left(t, m); n != 0 || most.Load() > permits {
+		t.Errorf("%d messages left; at most %d under way, want at most %d", n, most.Load(), permits)
 	}
 }
 
@@ -193,14 +193,14 @@ func TestAGroupOfABatchIsOneInvocationInItsOrder(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	places := make(chan struct{}, m.Messages)
+	permits := make(chan struct{}, m.Messages)
 	var under sync.WaitGroup
-	under.Go(func() { m.receive(ctx, places, &under) })
+	under.Go(func() { m.receive(ctx, permits, &under) })
 	got := []string{<-runs, <-runs}
 	stop()
 	under.Wait()
-	if len(places) != 0 {
-		t.Errorf("%d places are kept", len(places))
+	if len(permits) != 0 {
+		t.Errorf("%d permits are kept", len(permits))
 	}
 	slices.Sort(got)
 	if n := left(t, m); n != 0 || len(runs) != 0 || !slices.Equal(got, []string{"a0 a1 a2", "b0 b1 b2"}) {
@@ -228,7 +228,7 @@ func TestAHandlerThatAlwaysFailsDoesNotRushThroughTheQueue(t *testing.T) {
 		stop()
 		<-ended
 		if n := calls.Load(); n != 40 {
-			t.Errorf("%d of 100 messages in 3.5 pauses with 10 places, want 40", n)
+			t.Errorf("%d of 100 messages in 3.5 pauses with 10 permits, want 40", n)
 		}
 	})
 }

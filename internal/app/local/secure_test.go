@@ -28,7 +28,7 @@ func overTLS(t *testing.T) (address string, trust *tls.Config, log *logged) {
 	replace(t, keyFile, key)
 	log = &logged{}
 	lines := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	place, err := ListenConfig{Listen: "127.0.0.1:0", Cert: certFile, Key: keyFile}.open(lines)
+	listener, err := ListenConfig{Listen: "127.0.0.1:0", Cert: certFile, Key: keyFile}.open(lines)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func overTLS(t *testing.T) (address string, trust *tls.Config, log *logged) {
 		w.WriteHeader(http.StatusTeapot)
 	})}})
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = s.Serve(place) }() // until it is closed
+	go func() { defer close(ended); _ = s.Serve(listener) }() // until it is closed
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -48,7 +48,7 @@ func overTLS(t *testing.T) (address string, trust *tls.Config, log *logged) {
 	})
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(cert)
-	_, address, _ = strings.Cut(place.url, "://")
+	_, address, _ = strings.Cut(listener.url, "://")
 	return address, &tls.Config{RootCAs: pool}, log
 }
 

@@ -318,7 +318,7 @@ func TestEveryFieldOfAKeyMovesOrIsNamedHere(t *testing.T) {
 		reflect.TypeFor[webhook.Webhook](): {"ID", "URL", "Types", "Batch", "Secrets", "CreatedAt", "Cursor", "FailingSince", "LastError", "DisabledAt", "Anew", "Version"},
 		// Stranger says that it does not move; health and turns begin anew.
 		reflect.TypeFor[peers.Server](): {
-			"URL", "PublicKey", "EncryptionKey", "LastSeen", "CreatedAt", "UpdatedAt", "IsHealthy", "Attempts", "Exhausted", "Reason", "Stranger", "TurnAt", "Unannounced",
+			"URL", "PublicKey", "EncryptionKey", "LastSeen", "CreatedAt", "UpdatedAt", "IsHealthy", "Attempts", "Exhausted", "Reason", "Stranger", "NextTryAt", "Unannounced",
 		},
 		// Of deliveries, which stay: Slow, SlowAt, Vain, VainSince, Window, Doubt, Trials, Tried, Sole, Took, TookAt, Lapsed, Ramp, Parked, KeyID,
 		// ReviveUntil, Sweep.

@@ -17,7 +17,7 @@ import (
 // request can be repeated.
 type Forgetter struct {
 	Ledger ledger.Store
-	Spots  parking.Store
+	Parked parking.Store
 	Store  Store
 	Now    func() time.Time
 }
@@ -53,11 +53,11 @@ func (f Forgetter) unpark(ctx context.Context, rec ledger.Record) error {
 		if err != nil {
 			return err
 		}
-		spots := ledger.SpotsOf(rec, chunks)
+		spots := ledger.ParkedIDs(rec, chunks)
 		if len(spots) == 0 {
 			continue
 		}
-		taken, err := f.Spots.IsParked(ctx, spots)
+		taken, err := f.Parked.IsParked(ctx, spots)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (f Forgetter) unpark(ctx context.Context, rec ledger.Record) error {
 		for s := range taken {
 			spots = append(spots, s)
 		}
-		if err := f.Spots.Unpark(ctx, spots); err != nil {
+		if err := f.Parked.Unpark(ctx, spots); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 func forgetter(w *world.World) deadletter.Forgetter {
-	return deadletter.Forgetter{Ledger: w.Store, Spots: w.Store, Store: w.Store, Now: w.Clock.Now}
+	return deadletter.Forgetter{Ledger: w.Store, Parked: w.Store, Store: w.Store, Now: w.Clock.Now}
 }
 
 // left lists what the table still has of an activity, but for the mark.

@@ -54,7 +54,7 @@ func TestAForgottenRevivedActivityHoldsNobodyUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			if forget {
-				f := deadletter.Forgetter{Ledger: w.Raw(), Spots: w.Raw(), Store: w.Raw(), Now: w.Clock.Now}
+				f := deadletter.Forgetter{Ledger: w.Raw(), Parked: w.Raw(), Store: w.Raw(), Now: w.Clock.Now}
 				if err := f.Forget(t.Context(), id); err != nil {
 					t.Fatal(err)
 				}

@@ -24,7 +24,7 @@ func (t *Table) Query(ctx context.Context, r table.Range) ([]table.Item, bool, e
 		first, last = after, before
 	}
 	in.KeyConditionExpression, in.ExpressionAttributeValues = rangeCondition(r)
-	items, more, err := t.page(ctx, in, r.Limit, func(it table.Item) place {
+	items, more, err := t.page(ctx, in, r.Limit, func(it table.Item) position {
 		switch {
 		case it.SK < r.From:
 			return first
@@ -74,18 +74,18 @@ func (t *Table) Due(ctx context.Context, shard string, by time.Time, limit int) 
 		TableName: &t.name, IndexName: aws.String(DueIndex),
 		KeyConditionExpression:    aws.String(DueShard + " = :shard AND " + DueAt + " <= :by"),
 		ExpressionAttributeValues: attributes{":shard": str(shard), ":by": number(by.UnixMilli())},
-	}, limit, func(table.Item) place { return inside })
+	}, limit, func(table.Item) position { return inside })
 	if err != nil {
 		return nil, fmt.Errorf("query due items of %s: %w", shard, err)
 	}
 	return items, nil
 }
 
-// place is the position of an item relative to a range: before, inside or after.
-type place int
+// position is where an item is relative to a range: before, inside or after.
+type position int
 
 const (
-	before place = iota
+	before position = iota
 	inside
 	after
 )
@@ -93,7 +93,7 @@ const (
 // page reads a query's pages until limit items are inside the range (0: all) or
 // an item comes after the range. It asks for one item more than limit, because
 // only that item shows whether there are more.
-func (t *Table) page(ctx context.Context, in *dynamodb.QueryInput, limit int, where func(table.Item) place) (items []table.Item, more bool, err error) {
+func (t *Table) page(ctx context.Context, in *dynamodb.QueryInput, limit int, where func(table.Item) position) (items []table.Item, more bool, err error) {
 	for {
 		if limit > 0 {
 			in.Limit = aws.Int32(int32(min(limit-len(items)+1, math.MaxInt32)))

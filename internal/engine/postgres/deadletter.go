@@ -38,7 +38,7 @@ func (e *Engine) Redrive(ctx context.Context, dead queue.Name) (int, error) {
 		}
 		n := 0
 		for source, messages := range moved {
-			e.ring(source, messages)
+			e.wakeReceivers(source, messages)
 			n += messages
 		}
 		if total += n; n < redriveStep {

@@ -10,7 +10,7 @@ import (
 
 const (
 	// freeGroups locks groups whose first message is visible, the longest free first. Groups
-	// that another call has locked are passed over: the other call rings when it is done.
+	// that another call has locked are passed over: the other call wakes receivers when it is done.
 	freeGroups = withNow + `SELECT grp FROM fedpost.fifo_group WHERE queue = $2 AND free <= (SELECT now FROM t)
 		ORDER BY free LIMIT $3 FOR UPDATE SKIP LOCKED`
 
@@ -69,7 +69,7 @@ func (q *mq) takeFIFO(ctx context.Context, o queue.ReceiveOptions, reads func())
 			return got, err
 		}
 		if p.dead > 0 {
-			q.ring(q.name.DeadLetter(), p.dead)
+			q.wakeReceivers(q.name.DeadLetter(), p.dead)
 		}
 		got = append(got, p.got...)
 		if len(got) == o.Max || !p.more {

@@ -26,7 +26,7 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 		return fmt.Errorf("delete from %s: %w", q.name, err)
 	}
 	if q.fifo {
-		q.ring(q.name, 1) // for the group, which one receiver gets
+		q.wakeReceivers(q.name, 1) // for the group, which one receiver gets
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Durati
 		return fmt.Errorf("change the visibility of a message of %s: %w", q.name, err)
 	}
 	if d == 0 {
-		q.ring(q.name, 1)
+		q.wakeReceivers(q.name, 1)
 	} else {
 		q.wake.Shift(q.name)
 	}

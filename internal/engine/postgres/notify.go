@@ -60,8 +60,8 @@ func (n *notifier) stop() {
 	n.done.Wait()
 }
 
-// ring wakes receivers for messages that arrived: of this process first, then of others.
-func (e *Engine) ring(name queue.Name, messages int) {
+// wakeReceivers wakes receivers for messages that arrived: of this process first, then of others.
+func (e *Engine) wakeReceivers(name queue.Name, messages int) {
 	if e.wake.Wake(name, messages) > 0 {
 		e.notifier.add(name)
 	}

@@ -180,7 +180,7 @@ func where(state outbox.State) string {
 func (o Outbox) Retry(ctx context.Context, id int64, limit int) (int, error) {
 	n, err := o.change(ctx, `UPDATE fedpost.outbox SET problem = NULL, ended = NULL, tries = 0 WHERE `, id, limit)
 	if n > 0 {
-		o.e.ring(outboxName, n)
+		o.e.wakeReceivers(outboxName, n)
 	}
 	return n, err
 }

@@ -133,7 +133,7 @@ func (q *mq) takeStandard(ctx context.Context, o queue.ReceiveOptions, reads fun
 			got = append(got, r)
 		}
 		if dead > 0 {
-			q.ring(q.name.DeadLetter(), dead)
+			q.wakeReceivers(q.name.DeadLetter(), dead)
 		}
 		if len(found) < want || dead == 0 {
 			break

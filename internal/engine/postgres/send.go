@@ -72,7 +72,7 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	return queue.InPortions(ms, q.fifo, func(some []queue.Message) error {
 		err := insert(ctx, some)
 		if err == nil {
-			q.wake.Announce(q.name, some, q.ring)
+			q.wake.Announce(q.name, some, q.wakeReceivers)
 		}
 		return queue.SendError(q.name, err)
 	})

@@ -25,9 +25,9 @@ type Notifier struct {
 // Waiter is a receiver of a queue, from Join to Leave. If it is woken after it has read the queue, it
 // reads again.
 type Waiter struct {
-	all   *list.List    // the waiters of its queue
-	place *list.Element // in all
-	max   int           // messages that it takes at a time
+	all     *list.List    // the waiters of its queue
+	element *list.Element // in all
+	max     int           // messages that it takes at a time
 	// awake: it is going to read the queue. expected is how many messages it was woken for
 	// since it last read.
 	awake    bool
@@ -52,7 +52,7 @@ func (n *Notifier) Join(name queue.Name, limit int) *Waiter {
 		n.queues[name] = all
 	}
 	w := &Waiter{all: all, max: limit, awake: true, woken: make(chan struct{}, 1)}
-	w.place = all.PushBack(w)
+	w.element = all.PushBack(w)
 	return w
 }
 
@@ -72,8 +72,8 @@ func (n *Notifier) Reads(w *Waiter) {
 func (n *Notifier) Leave(w *Waiter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	leader := w.all.Front() == w.place
-	w.all.Remove(w.place)
+	leader := w.all.Front() == w.element
+	w.all.Remove(w.element)
 	if leader {
 		wakeLeader(w.all)
 	}
@@ -84,7 +84,7 @@ func (n *Notifier) Leave(w *Waiter) {
 func (n *Notifier) Leads(w *Waiter) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return w.all.Front() == w.place
+	return w.all.Front() == w.element
 }
 
 // Wake says that messages arrived on a queue, and returns for how many of them no receiver

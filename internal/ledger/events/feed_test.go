@@ -42,17 +42,17 @@ func of(kinds ...events.Kind) (all []events.Event) {
 }
 
 func TestAReaderWaitsForTheFirstEvent(t *testing.T) {
-	for _, rings := range []bool{true, false} {
+	for _, notifies := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			s, bell := &tape{}, new(events.Notifier)
-			f := events.Feed{Store: s, Notifier: bell}
+			s, notifier := &tape{}, new(events.Notifier)
+			f := events.Feed{Store: s, Notifier: notifier}
 			time.AfterFunc(7*time.Second+time.Millisecond, func() {
 				s.mu.Lock()
 				s.all = of(events.RecipientGone)
 				s.mu.Unlock()
-				if rings {
-					bell.Notify()
+				if notifies {
+					notifier.Notify()
 				}
 			})
 			p, err := f.Read(t.Context(), events.Query{Limit: 10, Wait: 20 * time.Second})
@@ -60,7 +60,7 @@ func TestAReaderWaitsForTheFirstEvent(t *testing.T) {
 			if err != nil || len(p.Events) != 1 || p.Next != "x" {
 				t.Errorf("the page is %+v, error %v; want one event and the cursor x", p, err)
 			}
-			if want := 8 * time.Second; rings && took > 7*time.Second+time.Millisecond || took > want {
+			if want := 8 * time.Second; notifies && took > 7*time.Second+time.Millisecond || took > want {
 				t.Errorf("took %v", took)
 			}
 		})
@@ -79,10 +79,10 @@ func TestAReaderWaitsNoLongerThanAsked(t *testing.T) {
 		if s.looks > 6 {
 			t.Errorf("%d looks in 5 s", s.looks)
 		}
-		bell := new(events.Notifier)
-		f.Notifier = bell
+		notifier := new(events.Notifier)
+		f.Notifier = notifier
 		began = time.Now()
-		time.AfterFunc(time.Second, bell.Stop)
+		time.AfterFunc(time.Second, notifier.Stop)
 		if _, err := f.Read(t.Context(), events.Query{Limit: 10, After: "x", Wait: 20 * time.Second}); err != nil || time.Since(began) != time.Second {
 			t.Errorf("a stop ends the wait after %v, %v", time.Since(began), err)
 		}

@@ -12,8 +12,8 @@ import (
 // who wait for an event of another type would take the processors from the deliveries.
 func TestAReaderWhoWaitsDoesNotLookForEachEventOfAStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, bell := &tape{}, new(events.Notifier)
-		f := events.Feed{Store: s, Notifier: bell}
+		s, notifier := &tape{}, new(events.Notifier)
+		f := events.Feed{Store: s, Notifier: notifier}
 		began := time.Now()
 		go func() {
 			for n := range 10_000 { // an event each millisecond
@@ -25,7 +25,7 @@ func TestAReaderWhoWaitsDoesNotLookForEachEventOfAStorm(t *testing.T) {
 				s.mu.Lock()
 				s.all = append(s.all, of(kind)...)
 				s.mu.Unlock()
-				bell.Notify()
+				notifier.Notify()
 			}
 		}()
 		p, err := f.Read(t.Context(), events.Query{Limit: 10, Wait: 20 * time.Second, Kinds: []events.Kind{events.ServerGone}})

@@ -52,7 +52,7 @@ func TestMinutesWithoutCountsAreZero(t *testing.T) {
 	if got := s.Counts["delivered"]; !slices.Equal(got, []int{0, 3, 0, 1}) {
 		t.Errorf("minutes are %v", got)
 	}
-	// A day later the same places of the ring belong to other minutes.
+	// A day later the same elements of the ring are other minutes.
 	now = now.Add(24 * time.Hour)
 	if s, _ = tally.Series(time.Minute, 60); len(s.Counts) != 0 {
 		t.Errorf("yesterday is today: %v", s.Counts)

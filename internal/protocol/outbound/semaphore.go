@@ -81,7 +81,7 @@ func (s *semaphore) acquire(ctx context.Context, p purpose) error {
 	}
 	s.arrived++
 	mine := &arrival{make(chan struct{}), s.arrived}
-	place := s.waiting[p].PushBack(mine)
+	element := s.waiting[p].PushBack(mine)
 	s.mu.Unlock()
 	select {
 	case <-mine.got:
@@ -94,7 +94,7 @@ func (s *semaphore) acquire(ctx context.Context, p purpose) error {
 		s.mu.Unlock()
 		s.release(p)
 	default:
-		s.waiting[p].Remove(place)
+		s.waiting[p].Remove(element)
 		s.next()
 		s.mu.Unlock()
 	}

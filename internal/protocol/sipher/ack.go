@@ -102,7 +102,7 @@ func (d *delivery) answered(ctx context.Context, a peers.Answer) {
 			d.Log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)
 		}
 	}
-	d.endTurns(ctx)
+	d.markAnswering(ctx)
 	if a.OK() {
 		d.aside(ctx, "cannot record that a sipher server answered", func(ctx context.Context) error {
 			return d.prober.Answered(ctx, d.server)

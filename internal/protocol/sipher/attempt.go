@@ -66,7 +66,7 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 	if ctx.Err() != nil {
 		return later(fmt.Errorf("no time is left for the delivery: %w", context.Cause(ctx)))
 	}
-	if o, ok := d.turn(ctx); !ok {
+	if o, ok := d.reserveTry(ctx); !ok {
 		return o
 	}
 	d.befriend(ctx)

@@ -79,18 +79,18 @@ func (o *outage) Befriend(ctx context.Context, url string) error {
 	return o.Store.Befriend(ctx, url)
 }
 
-func (o *outage) TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error) {
-	if err := o.fails("TakeTurn"); err != nil {
+func (o *outage) ReserveTry(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error) {
+	if err := o.fails("ReserveTry"); err != nil {
 		return time.Time{}, err
 	}
-	return o.Store.TakeTurn(ctx, url, now, every)
+	return o.Store.ReserveTry(ctx, url, now, every)
 }
 
-func (o *outage) EndTurns(ctx context.Context, url string) error {
-	if err := o.fails("EndTurns"); err != nil {
+func (o *outage) MarkAnswering(ctx context.Context, url string) error {
+	if err := o.fails("MarkAnswering"); err != nil {
 		return err
 	}
-	return o.Store.EndTurns(ctx, url)
+	return o.Store.MarkAnswering(ctx, url)
 }
 
 func (o *outage) MarkUnhealthy(ctx context.Context, url string, r peers.Reason, at time.Time) error {

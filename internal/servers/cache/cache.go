@@ -182,9 +182,9 @@ func KeysOf(host string, inboxes ...string) Keys {
 
 // LoadFor loads the states of hosts and, where inboxes have states of their own, of inboxes.
 // With fresh, nothing comes from the cache. It returns the states of hosts that it has read.
-func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Keys) (map[string]circuit.State, error) {
-	hosts := make(map[string]bool, len(places))
-	for _, p := range places {
+func (h *Hosts) LoadFor(ctx context.Context, fresh bool, targets ...Keys) (map[string]circuit.State, error) {
+	hosts := make(map[string]bool, len(targets))
+	for _, p := range targets {
 		hosts[p.Host] = true
 		for _, key := range p.families {
 			hosts[key] = true
@@ -195,7 +195,7 @@ func (h *Hosts) LoadFor(ctx context.Context, fresh bool, places ...Keys) (map[st
 		return nil, err
 	}
 	inboxes := map[string]bool{}
-	for _, p := range places {
+	for _, p := range targets {
 		if h.State(p.Host).InboxesUntil.After(h.now()) {
 			for _, key := range p.Inboxes {
 				inboxes[key] = true

@@ -118,13 +118,13 @@ func TestABlockOfADomainRefusesItsSubdomains(t *testing.T) {
 		"https://good.example/inbox":       circuit.Send,
 	}
 	var ts []activity.Target
-	var places []Keys
+	var keys []Keys
 	for inbox := range want {
 		ts = append(ts, activity.Target{Inbox: inbox})
-		places = append(places, keysOf(ts[len(ts)-1]))
+		keys = append(keys, keysOf(ts[len(ts)-1]))
 	}
 	for range 2 {
-		if _, err := h.LoadFor(t.Context(), false, places...); err != nil {
+		if _, err := h.LoadFor(t.Context(), false, keys...); err != nil {
 			t.Fatal(err)
 		}
 	}

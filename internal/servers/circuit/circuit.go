@@ -154,8 +154,8 @@ type Window struct {
 type Sweep struct {
 	Shard int    `json:"shard,omitempty"`
 	After string `json:"after,omitempty"`
-	// Left says that the sweep left spots behind: heads of ordered groups, which keep their
-	// spots until they are final.
+	// Left says that the sweep left deliveries in the lot: heads of ordered groups, which stay
+	// until they are final.
 	Left bool `json:"left,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import (
 // the one that writes second sees what the first has written: see Park and
 // circuit.State.Drained.
 type Lot struct {
-	Spots   Store
+	Store   Store
 	Servers circuit.Store
 	Queues  func(queue.Name) queue.Sender
 	Rules   circuit.Rules
@@ -29,21 +29,21 @@ type Lot struct {
 type Change func(circuit.State) circuit.State
 
 // Park parks deliveries under known.Key in three steps. mark sets Parked on the server's state;
-// known is the cached state, and if mark does not change it, nothing is written. Then the spots
-// are written. Then the state is read again: if the server accepts deliveries by then, a
-// release may have missed the spots, and another is made due. Park returns that state.
+// known is the cached state, and if mark does not change it, nothing is written. Then the
+// deliveries are stored. Then the state is read again: if the server accepts deliveries by then,
+// a release may have missed them, and another is made due. Park returns that state.
 func (l *Lot) Park(ctx context.Context, known circuit.State, mark Change, ps []Parked) (circuit.State, error) {
 	return l.park(ctx, known, mark, l.missed(mark), ps)
 }
 
-// park changes the state by before, writes the spots, and changes the state by after.
+// park changes the state by before, stores the deliveries, and changes the state by after.
 func (l *Lot) park(ctx context.Context, known circuit.State, before, after Change, ps []Parked) (circuit.State, error) {
 	if marked := before(known); marked != known {
 		if _, _, err := circuit.Change(ctx, l.Servers, known.Key, before); err != nil {
 			return known, fmt.Errorf("park under %s: %w", known.Key, err)
 		}
 	}
-	if err := l.Spots.Park(ctx, ps); err != nil {
+	if err := l.Store.Park(ctx, ps); err != nil {
 		return known, fmt.Errorf("park under %s: %w", known.Key, err)
 	}
 	_, now, err := circuit.Change(ctx, l.Servers, known.Key, after)
@@ -63,11 +63,11 @@ func (l *Lot) missed(mark Change) Change {
 	}
 }
 
-// Finish makes the last step of Park for those spots that are taken. A worker that dies before
-// that step leaves a spot that no release may find. Its message comes back, and whoever
-// receives it calls Finish.
-func (l *Lot) Finish(ctx context.Context, spots []Spot) error {
-	taken, err := l.Spots.IsParked(ctx, spots)
+// Finish makes the last step of Park for those ids that are parked. If a worker dies before that
+// step, no release may find its deliveries. Their message comes back, and whoever receives it
+// calls Finish.
+func (l *Lot) Finish(ctx context.Context, ids []ID) error {
+	taken, err := l.Store.IsParked(ctx, ids)
 	if err != nil {
 		return fmt.Errorf("look for what was parked before: %w", err)
 	}

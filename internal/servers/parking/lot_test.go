@@ -46,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	})
 	w := &world{t: t, engine: e, store: store.New(e.Table(), clock), random: 0.5}
 	w.Lot = &parking.Lot{
-		Spots: w.store, Servers: w.store, Queues: func(n queue.Name) queue.Sender { return e.Queue(n) },
+		Store: w.store, Servers: w.store, Queues: func(n queue.Name) queue.Sender { return e.Queue(n) },
 		Rules: rules, Now: clock, Random: func() float64 { return w.random },
 	}
 	return w
@@ -85,7 +85,7 @@ func (w *world) save(s circuit.State) circuit.State {
 
 func park(s circuit.State) circuit.State { return s.Park(rules, now) }
 
-func TestTheStateSaysSoBeforeTheFirstSpotIsTaken(t *testing.T) {
+func TestTheStateSaysSoBeforeTheFirstDeliveryIsStored(t *testing.T) {
 	w := newWorld(t)
 	open := w.save(circuit.State{Key: key}.Fault(rules, outcome.Timeout, "", now))
 	after, err := w.Park(t.Context(), open, park, []parking.Parked{delivery(1, "")})
@@ -172,7 +172,7 @@ func TestAReleaseIsSpreadMarkedAndSafeToRepeat(t *testing.T) {
 	}
 	left, _, end, err := w.Next(t.Context(), key, circuit.Sweep{}, 10)
 	if err != nil || !end || len(left) != 1 || left[0].Group == "" {
-		t.Errorf("left: %+v, %v; want the ordered one, which keeps its spot", left, err)
+		t.Errorf("left: %+v, %v; want the ordered one, which stays in the lot", left, err)
 	}
 	got, err := w.engine.Queue(queue.Ordered).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
 	if err != nil || len(got) != 1 {
@@ -302,8 +302,8 @@ func TestALookForWhatIsOverdueReadsTheSameOfAnyLot(t *testing.T) {
 		if _, err := w.Park(t.Context(), w.state(), park, ps); err != nil {
 			t.Fatal(err)
 		}
-		c := &counted{Store: w.Spots}
-		w.Spots = c
+		c := &counted{Store: w.Store}
+		w.Store = c
 		none := func([]parking.Parked) error { return errors.New("nothing is overdue") }
 		if err := w.Overdue(t.Context(), key, now, 100, none); err != nil {
 			t.Fatal(err)
@@ -339,7 +339,7 @@ func TestARunThatIsCutOffHasEndedSomeOfWhatIsOverdue(t *testing.T) {
 		t.Fatal(err)
 	}
 	var took time.Duration
-	w.Spots, w.Now = late{w.Spots, &took}, func() time.Time { return now.Add(took) }
+	w.Store, w.Now = late{w.Store, &took}, func() time.Time { return now.Add(took) }
 	ended, cutOff := 0, errors.New("the time of the run is over")
 	err := w.Overdue(t.Context(), key, now, 1000, func(ps []parking.Parked) error {
 		if took > 50*time.Second {

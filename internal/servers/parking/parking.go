@@ -38,32 +38,29 @@ type Parked struct {
 	// missing, or what is stored cannot be read; the other fields are from the ledger. It ends
 	// as dead when it is released. Read only.
 	Damaged error
-	// Place, if not empty, is where the store has a damaged delivery without a recipient in the
-	// ledger. Its target has no inbox, and a release drops it. Read only.
-	Place string
+	// StoreKey, if not empty, is the store's own key of a damaged delivery without a recipient in
+	// the ledger. Its target has no inbox, and a release drops it. Read only.
+	StoreKey string
 }
 
-// FirstGeneration is the generation of the first spot of a delivery that was parked before an
-// attempt.
+// FirstGeneration is the generation of a delivery that was parked before an attempt.
 const FirstGeneration = 1
 
-// Spot names the place of a delivery in a lot.
-type Spot struct {
+// ID identifies a parked delivery.
+type ID struct {
 	Key string
 	message.Unit
 	Group, Sequence string
-	// Place is Parked.Place.
-	Place string
+	StoreKey        string
 }
 
-// Spot returns the spot of p.
-func (p Parked) Spot() Spot {
-	return Spot{p.Key, p.Delivery.Unit(p.Activity.ID), p.Group, p.Sequence, p.Place}
+func (p Parked) ID() ID {
+	return ID{p.Key, p.Delivery.Unit(p.Activity.ID), p.Group, p.Sequence, p.StoreKey}
 }
 
 // Store stores parked deliveries.
 type Store interface {
-	// Park writes deliveries to their spots, one write each. It may be repeated.
+	// Park stores deliveries, one write each. It may be repeated.
 	Park(ctx context.Context, ps []Parked) error
 	// ParkedUnder returns up to limit deliveries of a shard of a lot after a cursor, in order:
 	// ordered ones by group and sequence, the others by age. One that is damaged is returned
@@ -80,10 +77,10 @@ type Store interface {
 	// DueHeads returns deliveries of a shard whose Due is at or before by, earliest first. It
 	// may lag behind writes.
 	DueHeads(ctx context.Context, shard int, by time.Time, limit int) ([]Parked, error)
-	// IsParked returns those of the spots that hold a delivery.
-	IsParked(ctx context.Context, spots []Spot) (map[Spot]bool, error)
+	// IsParked returns those of the ids that are parked.
+	IsParked(ctx context.Context, ids []ID) (map[ID]bool, error)
 	// CountParked counts the deliveries under key, up to most. It reads each.
 	CountParked(ctx context.Context, key string, most int) (int, error)
-	// Unpark empties spots.
-	Unpark(ctx context.Context, spots []Spot) error
+	// Unpark removes deliveries.
+	Unpark(ctx context.Context, ids []ID) error
 }

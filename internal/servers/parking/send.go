@@ -24,7 +24,7 @@ type Release struct {
 }
 
 // Send sends deliveries to their queues and returns those that were sent. Damaged ones without
-// a recipient are dropped. The caller then empties the spots of unordered ones (Unparked). A
+// a recipient are dropped. The caller then removes unordered ones from the lot (Unparked). A
 // crash in between sends a delivery twice; in the other order it would lose it.
 func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, error) {
 	ps, err := l.drop(ctx, ps)
@@ -50,20 +50,20 @@ func (l *Lot) Send(ctx context.Context, ps []Parked, how Release) ([]Parked, err
 }
 
 func (l *Lot) drop(ctx context.Context, ps []Parked) (others []Parked, err error) {
-	var spots []Spot
+	var ids []ID
 	for _, p := range ps {
-		if p.Place == "" {
+		if p.StoreKey == "" {
 			others = append(others, p)
 			continue
 		}
-		spots = append(spots, p.Spot())
+		ids = append(ids, p.ID())
 		cmp.Or(l.Log, slog.Default()).ErrorContext(ctx, "a parked delivery cannot be read, and was dropped: its activity is forgotten, or has no such recipient",
 			"server", p.Key, "activity", p.Activity.ID, "chunk", p.Delivery.Chunk, "position", p.Delivery.Position, "error", p.Damaged)
 	}
-	if len(spots) == 0 {
+	if len(ids) == 0 {
 		return ps, nil
 	}
-	if err := l.Spots.Unpark(ctx, spots); err != nil {
+	if err := l.Store.Unpark(ctx, ids); err != nil {
 		return nil, fmt.Errorf("drop damaged deliveries: %w", err)
 	}
 	return others, nil
@@ -96,19 +96,19 @@ func (l *Lot) message(p Parked, how Release) (message.Addressed, error) {
 	return m, nil
 }
 
-// Unparked empties the spots of unordered deliveries. Ordered ones keep theirs.
+// Unparked removes unordered deliveries from the lot. Ordered ones stay until they are final.
 func (l *Lot) Unparked(ctx context.Context, ps []Parked) error {
-	var spots []Spot
+	var ids []ID
 	for _, p := range ps {
 		if p.Group == "" {
-			spots = append(spots, p.Spot())
+			ids = append(ids, p.ID())
 		}
 	}
-	if len(spots) == 0 {
+	if len(ids) == 0 {
 		return nil
 	}
-	if err := l.Spots.Unpark(ctx, spots); err != nil {
-		return fmt.Errorf("empty spots: %w", err)
+	if err := l.Store.Unpark(ctx, ids); err != nil {
+		return fmt.Errorf("remove deliveries from their lot: %w", err)
 	}
 	return nil
 }

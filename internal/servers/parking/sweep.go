@@ -17,7 +17,7 @@ func (l *Lot) Next(ctx context.Context, key string, at circuit.Sweep, n int) (ps
 		if at.Shard >= Shards {
 			return ps, circuit.Sweep{Left: at.Left}, true, nil
 		}
-		page, cursor, err := l.Spots.Heads(ctx, key, at.Shard, at.After, n-len(ps))
+		page, cursor, err := l.Store.Heads(ctx, key, at.Shard, at.After, n-len(ps))
 		if err != nil {
 			return ps, at, false, fmt.Errorf("look into the lot of %s: %w", key, err)
 		}
@@ -43,7 +43,7 @@ func (l *Lot) Empty(ctx context.Context, key string) (bool, error) {
 func (l *Lot) AnyLoose(ctx context.Context, key string) (bool, error) {
 	for shard := range Shards {
 		for cursor, most := "", overdueFirst; ; most = overduePage {
-			page, next, err := l.Spots.Heads(ctx, key, shard, cursor, most)
+			page, next, err := l.Store.Heads(ctx, key, shard, cursor, most)
 			if err != nil {
 				return false, fmt.Errorf("look into the lot of %s: %w", key, err)
 			}
@@ -62,7 +62,7 @@ func (l *Lot) AnyLoose(ctx context.Context, key string) (bool, error) {
 func (l *Lot) All(ctx context.Context, key string, n int, do func([]Parked) error) error {
 	for shard := range Shards {
 		for cursor := ""; ; {
-			page, next, err := l.Spots.ParkedUnder(ctx, key, shard, cursor, n)
+			page, next, err := l.Store.ParkedUnder(ctx, key, shard, cursor, n)
 			if err != nil {
 				return fmt.Errorf("look into the lot of %s: %w", key, err)
 			}
@@ -97,7 +97,7 @@ func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int, do 
 	b := batch{most: max(1, n), do: do, now: l.Now}
 	for shard := range Shards {
 		for cursor, most := "", overdueFirst; ; most = overduePage {
-			page, next, err := l.Spots.Heads(ctx, key, shard, cursor, most)
+			page, next, err := l.Store.Heads(ctx, key, shard, cursor, most)
 			if err != nil {
 				return fmt.Errorf("look for what is overdue under %s: %w", key, err)
 			}
@@ -135,7 +135,7 @@ func (l *Lot) tooYoung(page []Parked, now time.Time) bool {
 // overdueOf adds the overdue deliveries at the front of a group.
 func (l *Lot) overdueOf(ctx context.Context, key, group string, now time.Time, b *batch) error {
 	for cursor := ""; ; {
-		page, next, err := l.Spots.ParkedOf(ctx, key, group, cursor, overduePage)
+		page, next, err := l.Store.ParkedOf(ctx, key, group, cursor, overduePage)
 		if err != nil {
 			return fmt.Errorf("look for what is overdue under %s: %w", key, err)
 		}

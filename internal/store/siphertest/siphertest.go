@@ -31,7 +31,7 @@ func Run(t *testing.T, open Open) {
 		{"RegistryComparesURLsExactly", (*bed).testRegistryComparesURLsExactly},
 		{"UpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt", (*bed).testUpsertOfAKnownServerChangesOnlyLastSeenAndUpdatedAt},
 		{"MarkingAServerUnhealthyAndHealthy", (*bed).testMarkingAServerUnhealthyAndHealthy},
-		{"TurnsToAServerThatHangsAreTakenOneByOne", (*bed).testTurnsToAServerThatHangsAreTakenOneByOne},
+		{"TriesOfAServerThatHangsAreReservedOneByOne", (*bed).testTriesOfAServerThatHangsAreReservedOneByOne},
 		{"ConcurrentRunsLoseNoIncrement", (*bed).testConcurrentRunsLoseNoIncrement},
 		{"ChangesOfUnknownServersAreRefused", (*bed).testChangesOfUnknownServersAreRefused},
 		{"StrangersLapseAndFriendsStay", (*bed).testStrangersLapseAndFriendsStay},

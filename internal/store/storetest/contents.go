@@ -111,7 +111,7 @@ var contents = group{"contents", []testCase{
 			}
 		}
 	}},
-	{"ABodyThatIsStoredOnceOutlastsASpotThatADeadLetterGoesInto", func(b *bed) {
+	{"ABodyThatIsStoredOnceOutlastsADeadLetterThatIsParkedAgain", func(b *bed) {
 		// A revived delivery may wait for 90 days more, and nobody has read its body for that.
 		const day = 24 * time.Hour
 		a := b.content(noise(20 << 10))

@@ -125,10 +125,10 @@ var costs = group{"costs", []testCase{
 		p.Activity.Body = note(1500)
 		b.costs("park", cost{writeUnits: 1, writes: 1}, func() { b.must(b.Park(b.ctx, []parking.Parked{p})) })
 		b.costs("look", cost{readUnits: 1, reads: 1}, func() {
-			_, err := b.IsParked(b.ctx, []parking.Spot{p.Spot()})
+			_, err := b.IsParked(b.ctx, []parking.ID{p.ID()})
 			b.must(err)
 		})
-		b.costs("leave", cost{writeUnits: 1, writes: 1}, func() { b.must(b.Unpark(b.ctx, []parking.Spot{p.Spot()})) })
+		b.costs("leave", cost{writeUnits: 1, writes: 1}, func() { b.must(b.Unpark(b.ctx, []parking.ID{p.ID()})) })
 	}},
 	{"AHealthyServerCostsOneReadOf100", func(b *bed) {
 		var keys []string

@@ -21,33 +21,33 @@ var lots = group{"parking", []testCase{
 		b.must(b.Park(b.ctx, []parking.Parked{p, o}))
 		b.same([]parking.Parked{o, p}, byGroup(b.lot(p.Key)))
 		b.must(b.Park(b.ctx, []parking.Parked{p}))
-		b.must(b.Unpark(b.ctx, []parking.Spot{o.Spot()}))
+		b.must(b.Unpark(b.ctx, []parking.ID{o.ID()}))
 		b.same([]parking.Parked{p}, b.lot(p.Key))
 	}},
-	{"ASpotIsTakenUntilItIsEmptied", func(b *bed) {
+	{"ADeliveryIsParkedUntilItIsRemoved", func(b *bed) {
 		p := b.parked(b.newLot(), b.newID(), 3)
 		next := p
 		next.Delivery.Generation++
-		other := p.Spot()
+		other := p.ID()
 		other.Position++
 		b.must(b.Park(b.ctx, []parking.Parked{p, next}))
-		taken, err := b.IsParked(b.ctx, []parking.Spot{p.Spot(), next.Spot(), other})
+		taken, err := b.IsParked(b.ctx, []parking.ID{p.ID(), next.ID(), other})
 		b.must(err)
-		b.same(map[parking.Spot]bool{p.Spot(): true, next.Spot(): true}, taken)
-		b.must(b.Unpark(b.ctx, []parking.Spot{p.Spot(), other}))
-		b.must(b.Unpark(b.ctx, []parking.Spot{p.Spot()}))
-		taken, err = b.IsParked(b.ctx, []parking.Spot{p.Spot(), next.Spot()})
+		b.same(map[parking.ID]bool{p.ID(): true, next.ID(): true}, taken)
+		b.must(b.Unpark(b.ctx, []parking.ID{p.ID(), other}))
+		b.must(b.Unpark(b.ctx, []parking.ID{p.ID()}))
+		taken, err = b.IsParked(b.ctx, []parking.ID{p.ID(), next.ID()})
 		b.must(err)
-		b.same(map[parking.Spot]bool{next.Spot(): true}, taken)
+		b.same(map[parking.ID]bool{next.ID(): true}, taken)
 	}},
 	{"ALotIsReadPageByPageOldestFirst", func(b *bed) {
 		key := b.newLot()
-		var want []parking.Spot
+		var want []parking.ID
 		for range 30 {
 			b.advance(time.Millisecond)
 			p := b.parked(key, b.newID(), 0)
 			b.must(b.Park(b.ctx, []parking.Parked{p}))
-			want = append(want, p.Spot())
+			want = append(want, p.ID())
 		}
 		var got []parking.Parked
 		for shard := range parking.Shards {
@@ -73,7 +73,7 @@ var lots = group{"parking", []testCase{
 				}
 				// What was read is usually gone when the next page is asked for.
 				for _, p := range page {
-					b.must(b.Unpark(b.ctx, []parking.Spot{p.Spot()}))
+					b.must(b.Unpark(b.ctx, []parking.ID{p.ID()}))
 				}
 			}
 			b.same(all, paged)
@@ -135,7 +135,7 @@ var lots = group{"parking", []testCase{
 		b.same([]parking.Parked(nil), due(b.in(2*time.Hour)))
 		p.Due = b.in(time.Minute)
 		b.must(b.Park(b.ctx, []parking.Parked{p}))
-		b.must(b.Unpark(b.ctx, []parking.Spot{p.Spot()}))
+		b.must(b.Unpark(b.ctx, []parking.ID{p.ID()}))
 		b.same([]parking.Parked(nil), due(b.in(2*time.Hour)))
 	}},
 	{"AnEarlierOneOfTheGroupIsSeen", func(b *bed) {
@@ -149,7 +149,7 @@ var lots = group{"parking", []testCase{
 				b.t.Errorf("before %d: %v", sequence, got)
 			}
 		}
-		b.must(b.Unpark(b.ctx, []parking.Spot{p.Spot()}))
+		b.must(b.Unpark(b.ctx, []parking.ID{p.ID()}))
 		if got, err := b.ParkedBefore(b.ctx, key, "group", fmt.Sprintf("%020d", 8)); err != nil || got {
 			b.t.Errorf("after it left: %v, %v", got, err)
 		}
@@ -197,9 +197,9 @@ var lots = group{"parking", []testCase{
 		b.same([]parking.Parked{p}, b.lot(p.Key))
 		b.advance(5 * 365 * 24 * time.Hour)
 		b.same([]parking.Parked{p}, b.lot(p.Key))
-		taken, err := b.IsParked(b.ctx, []parking.Spot{p.Spot()})
+		taken, err := b.IsParked(b.ctx, []parking.ID{p.ID()})
 		b.must(err)
-		b.same(map[parking.Spot]bool{p.Spot(): true}, taken)
+		b.same(map[parking.ID]bool{p.ID(): true}, taken)
 	}},
 }}
 

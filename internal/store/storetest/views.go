@@ -9,14 +9,14 @@ import (
 )
 
 var views = group{"views", []testCase{
-	{"AGroupsSpotsAreFound", func(b *bed) {
+	{"AGroupsParkedDeliveriesAreFound", func(b *bed) {
 		key := b.newLot()
 		one, two := b.ordered(key, "group", 7), b.ordered(key, "group", 12)
 		one.Due = b.in(time.Hour)
 		b.must(b.Park(b.ctx, []parking.Parked{two, one, b.ordered(key, "another", 1), b.parked(key, b.newID(), 0)}))
-		got, err := b.GroupSpots(b.ctx, key, "group")
+		got, err := b.ParkedInGroup(b.ctx, key, "group")
 		b.must(err)
-		b.same(map[parking.Spot]time.Time{one.Spot(): one.Due, two.Spot(): {}}, got)
+		b.same(map[parking.ID]time.Time{one.ID(): one.Due, two.ID(): {}}, got)
 	}},
 	{"AnActivityIsSeenThroughItsStages", func(b *bed) {
 		w := b.work(4)

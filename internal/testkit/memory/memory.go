@@ -56,7 +56,7 @@ func NewOf(typ queue.Type, now func() time.Time, configs map[queue.Name]queue.Co
 	orders := typ.FairOrders()
 	for n, c := range queue.Configs(configs) {
 		e.queues[n] = &mq{
-			Engine: e, name: n, config: c, fifo: typ.FIFO(n), order: orders[n], bell: make(chan struct{}),
+			Engine: e, name: n, config: c, fifo: typ.FIFO(n), order: orders[n], changed: make(chan struct{}),
 			all: map[int64]*stored{}, groups: map[string]*group{}, windows: map[string]time.Time{},
 		}
 	}

@@ -23,7 +23,7 @@ type mq struct {
 	all     map[int64]*stored
 	groups  map[string]*group
 	windows map[string]time.Time
-	bell    chan struct{} // closed when something has changed
+	changed chan struct{} // closed at the next change
 	// first is the time from which a message can be received, unless the queue has
 	// changed since.
 	first   time.Time
@@ -79,7 +79,7 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 		}
 		q.insert(m, time.Duration(offsets[i])*time.Millisecond)
 	}
-	q.ring()
+	q.wakeReceivers()
 	return errs
 }
 
@@ -148,9 +148,9 @@ func (q *mq) settle(name string) {
 	}
 }
 
-func (q *mq) ring() {
-	close(q.bell)
-	q.bell = make(chan struct{})
+func (q *mq) wakeReceivers() {
+	close(q.changed)
+	q.changed = make(chan struct{})
 }
 
 // Receive implements queue.Queue.
@@ -174,12 +174,12 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		got, bell := q.take(o)
+		got, changed := q.take(o)
 		if len(got) > 0 || o.Wait == 0 {
 			return got, nil
 		}
 		select {
-		case <-bell:
+		case <-changed:
 		case <-timeout:
 			o.Wait = 0
 		case <-ctx.Done():
@@ -201,7 +201,7 @@ func (q *mq) take(o queue.ReceiveOptions) ([]queue.Received, <-chan struct{}) {
 			}
 			got = q.run(name, o, now, got)
 		}
-		return got, q.bell
+		return got, q.changed
 	}
 	q.retake(now)
 	var visible []*stored
@@ -219,7 +219,7 @@ func (q *mq) take(o queue.ReceiveOptions) ([]queue.Received, <-chan struct{}) {
 		}
 		got = q.hand(m, o, now, got)
 	}
-	return got, q.bell
+	return got, q.changed
 }
 
 // retake dates back retries and messages that had a delay, as new messages of their groups.
@@ -289,7 +289,7 @@ func (q *mq) hand(m *stored, o queue.ReceiveOptions, now time.Time, got []queue.
 		}
 		dead := q.queues[q.name.DeadLetter()]
 		dead.add(m, now)
-		dead.ring()
+		dead.wakeReceivers()
 		return got
 	}
 	q.undo = nil
@@ -329,7 +329,7 @@ func (q *mq) Delete(ctx context.Context, handle string) error {
 	defer q.mu.Unlock()
 	if m := q.all[seq]; m != nil {
 		q.drop(m)
-		q.ring()
+		q.wakeReceivers()
 		q.undo = append(q.undo, func() { q.restore(m) })
 	}
 	return nil
@@ -366,7 +366,7 @@ func (q *mq) ChangeVisibility(ctx context.Context, handle string, d time.Duratio
 	})
 	m.visible, q.stirred = now.Add(d), true
 	q.settle(m.OrderingKey)
-	q.ring()
+	q.wakeReceivers()
 	return nil
 }
 
@@ -407,7 +407,7 @@ func (e *Engine) Redrive(_ context.Context, dead queue.Name) (int, error) {
 		e.seq++
 		m.seq, m.source, m.sent, m.visible, m.receives = e.seq, "", now, now, 0
 		to.add(m, now)
-		to.ring()
+		to.wakeReceivers()
 		moved++
 	}
 	return moved, nil

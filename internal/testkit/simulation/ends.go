@@ -80,8 +80,8 @@ func (s *sim) expectation(a Act, to Inbox, due time.Duration) expectation {
 	}
 	e := s.expectSipher(*a.Post, to, a.At, due)
 	for _, revival := range s.scenario.Acts {
-		if revival.Do == RetryDead && revival.Host == to.Server && revival.At+sipherJob+sipherTurns > e.by {
-			e = expectation{by: revival.At + sipherJob + sipherTurns + s.disorder()}
+		if revival.Do == RetryDead && revival.Host == to.Server && revival.At+sipherJob+sipherHanging > e.by {
+			e = expectation{by: revival.At + sipherJob + sipherHanging + s.disorder()}
 		}
 	}
 	return e

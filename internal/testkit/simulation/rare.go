@@ -110,16 +110,16 @@ func (d *drawing) duels() {
 // watchLots looks for deliveries that are parked where nobody looks: their server is
 // said to have none, and nothing is due for it.
 func (s *sim) watchLots(host string) {
-	before := map[parking.Spot]bool{}
+	before := map[parking.ID]bool{}
 	for time.Since(s.began) < s.scenario.Faults.Until+day {
 		s.wait("watch "+host, 10*minute)
 		if s.over.Load() {
 			return
 		}
-		forgotten := map[parking.Spot]bool{}
-		for _, spot := range s.unseen(host) {
-			if forgotten[spot] = true; before[spot] {
-				s.fail("orphaned", "activity %s is parked under %s, which is said to have nothing parked, and nothing is due for it", spot.Activity, host)
+		forgotten := map[parking.ID]bool{}
+		for _, id := range s.unseen(host) {
+			if forgotten[id] = true; before[id] {
+				s.fail("orphaned", "activity %s is parked under %s, which is said to have nothing parked, and nothing is due for it", id.Activity, host)
 			}
 		}
 		before = forgotten
@@ -127,20 +127,20 @@ func (s *sim) watchLots(host string) {
 }
 
 // unseen is what is parked for a host, if its state says that nothing is.
-func (s *sim) unseen(host string) []parking.Spot {
+func (s *sim) unseen(host string) []parking.ID {
 	ctx, key := context.Background(), circuit.HostKey(host)
 	state, err := circuit.Load(ctx, s.raw, key)
 	if err != nil || state.Parked || !state.CheckAt.IsZero() {
 		return nil
 	}
-	var all []parking.Spot
+	var all []parking.ID
 	for shard := range parking.Shards {
 		ps, _, err := s.raw.ParkedUnder(ctx, key, shard, "", 100)
 		if err != nil {
 			s.fail("orphaned", "look into the lot of %s: %v", host, err)
 		}
 		for _, p := range ps {
-			all = append(all, p.Spot())
+			all = append(all, p.ID())
 		}
 	}
 	return all

@@ -23,8 +23,8 @@ const (
 	sipherJob = 10 * time.Minute
 	// sipherLeast is the sum of the waits between tries, before which nothing is given up.
 	sipherLeast = 75 * time.Second
-	// sipherTurns is how much longer jobs take for a server that hangs, which take turns.
-	sipherTurns = 2 * time.Hour
+	// sipherHanging is how much longer jobs take for a server that hangs, which are tried one by one.
+	sipherHanging = 2 * time.Hour
 	// sipherCalls is how many calls more than others' a Sipher answer takes until it is
 	// recorded: what it changes of the follow and of the server.
 	sipherCalls = 5
@@ -48,7 +48,7 @@ func (s *sim) expectSipher(p Post, to Inbox, at, due time.Duration) expectation 
 		}
 	}
 	if hangs := func(ph Phase) bool { return ph.Answer.Kind == Hangs }; slices.ContainsFunc(v.Phases, hangs) {
-		by += sipherTurns
+		by += sipherHanging
 	}
 	e := expectation{by: by}
 	if p.Expires > 0 || by-due > giveUp-day || slices.ContainsFunc(s.scenario.Acts, func(a Act) bool {

@@ -98,14 +98,14 @@ func TestOnlyHealthAndDiscoveryAreOpen(t *testing.T) {
 func TestRegistrationsLeaveTheAPIItsInvocations(t *testing.T) {
 	tmpl := load(t)
 	const accountOfSmall = 10
-	places := []int{accountOfSmall, tmpl.Default("EnqueueConcurrency").(int)}
+	invocations := []int{accountOfSmall, tmpl.Default("EnqueueConcurrency").(int)}
 	settings, _ := tmpl.Resources["ApiliveStage"].Properties["MethodSettings"].([]any)
 	for _, s := range settings {
 		if mapping(s)["ResourcePath"] != "/~1discover" {
 			continue
 		}
 		rates, bursts := mapping(s)["ThrottlingRateLimit"].(Intrinsic).Arg.([]any), mapping(s)["ThrottlingBurstLimit"].(Intrinsic).Arg.([]any)
-		for i, most := range places {
+		for i, most := range invocations {
 			rate, err := strconv.ParseFloat(fmt.Sprint(rates[i+1]), 64)
 			if err != nil {
 				t.Fatal(err)

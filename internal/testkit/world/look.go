@@ -32,10 +32,10 @@ func (w *World) States(id activity.ID) map[string]ledger.Recipient {
 				rec = ledger.Recipient{Target: t, State: activity.Queued}
 				// A recipient that was parked before any attempt has no record, only
 				// its place in the parking lot.
-				spot := parking.Spot{Key: circuit.HostKey(t.Host()), Unit: message.Unit{Activity: id, Chunk: c.Number, Position: p, Generation: 1}}
-				ofInbox := spot
+				ofHost := parking.ID{Key: circuit.HostKey(t.Host()), Unit: message.Unit{Activity: id, Chunk: c.Number, Position: p, Generation: 1}}
+				ofInbox := ofHost
 				ofInbox.Key = circuit.InboxKey(t.Inbox)
-				taken, err := w.raw.IsParked(ctx, []parking.Spot{spot, ofInbox})
+				taken, err := w.raw.IsParked(ctx, []parking.ID{ofHost, ofInbox})
 				if err != nil {
 					w.T.Fatal(err)
 				}

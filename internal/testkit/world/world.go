@@ -160,7 +160,7 @@ func New(t testing.TB, o Options) *World {
 		Queues: func(n queue.Name) deliver.Queue { return queues(n) },
 		Ledger: w.Store, Servers: w.Store, Agenda: w.Store, Payloads: w.Store, DeadLetters: w.DeadLetters, Events: w.Store,
 		Lot: &parking.Lot{
-			Spots: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues(n) },
+			Store: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues(n) },
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random, Log: log,
 		},
 		Protocols: protocol.Set{{Name: activity.ActivityPub, Delivery: protocol.Delivery{Sender: o.Protocol, Policy: o.Policy}}},

@@ -25,8 +25,8 @@ type Server struct {
 	// strangers cannot fill the registry. The keys of all other servers stay pinned.
 	Stranger bool `json:"stranger,omitempty"`
 
-	// TurnAt is the time of the next delivery to a server that hangs (see TakeTurn); else zero.
-	TurnAt time.Time `json:"turnAt,omitzero"`
+	// NextTryAt is when a server that hangs may be tried next (see ReserveTry); else zero.
+	NextTryAt time.Time `json:"turnAt,omitzero"`
 
 	// Unannounced: we discovered the server, or pinned its keys, and do not know whether it has
 	// registered us, which explains why it refuses deliveries.
@@ -93,13 +93,13 @@ type Store interface {
 	// server's KeyChange. A server with new keys is Unannounced: it may have lost its registry.
 	SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error
 
-	// TakeTurn asks for a turn to deliver to a server that hangs: one that has given no answer
-	// since it was marked unhealthy with TimedOut. The zero time: deliver now, the next turn comes
-	// after every. Any other time: ask again then. For a server that does not hang it is always
-	// the zero time.
-	TakeTurn(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error)
-	// EndTurns records that the server answers.
-	EndTurns(ctx context.Context, url string) error
+	// ReserveTry reserves the next try of a server that hangs: one that has given no answer since
+	// it was marked unhealthy with TimedOut. It returns the zero time if the caller may deliver
+	// now; the next caller may do so after every. Any other time: call again then. For a server
+	// that does not hang it always returns the zero time.
+	ReserveTry(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error)
+	// MarkAnswering records that the server does not hang.
+	MarkAnswering(ctx context.Context, url string) error
 
 	// MarkUnhealthy sets the reason and resets the count of checks.
 	MarkUnhealthy(ctx context.Context, url string, reason Reason, at time.Time) error

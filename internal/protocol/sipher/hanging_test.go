@@ -19,7 +19,7 @@ func hung(b *bed) {
 	}
 }
 
-func TestDeliveriesToAServerThatHangsTakeTurns(t *testing.T) {
+func TestAServerThatHangsIsTriedOnceInTwoSeconds(t *testing.T) {
 	b := newBed(t)
 	hung(b)
 	b.net.Fail(urlB, &timeout{})
@@ -32,7 +32,7 @@ func TestDeliveriesToAServerThatHangsTakeTurns(t *testing.T) {
 	}
 	b.advance(2 * time.Second)
 	if o := b.attempt(postJob(), 1); o.Try == outcome.Waiting {
-		t.Errorf("at its turn: %+v", o)
+		t.Errorf("two seconds later: %+v", o)
 	}
 }
 
@@ -41,7 +41,7 @@ type timeout struct{}
 func (*timeout) Error() string { return "too slow" }
 func (*timeout) Timeout() bool { return true }
 
-func TestAnyAnswerEndsTheTurns(t *testing.T) {
+func TestAServerThatAnswersNoLongerHangs(t *testing.T) {
 	for _, behavior := range []sipherpeer.Behavior{{}, {Status: 500}} {
 		b := newBed(t)
 		hung(b)
@@ -49,17 +49,17 @@ func TestAnyAnswerEndsTheTurns(t *testing.T) {
 		b.attempt(postJob(), 1)
 		for range 3 {
 			if o := b.attempt(followJob(), 1); o.Try == outcome.Waiting {
-				t.Errorf("the outcome is %+v, want one that waits for no turn", o)
+				t.Errorf("the outcome is %+v, want one that does not wait", o)
 			}
 		}
-		if s := b.server(urlB); !s.TurnAt.IsZero() || s.IsHealthy {
-			t.Errorf("the server is %+v, want unhealthy and without a turn", s)
+		if s := b.server(urlB); !s.NextTryAt.IsZero() || s.IsHealthy {
+			t.Errorf("the server is %+v, want unhealthy, and no next try", s)
 		}
 	}
 }
 
-func TestAnOutageWhileATurnIsTakenHoldsNoDeliveryBack(t *testing.T) {
-	for _, verb := range []string{"TakeTurn", "EndTurns"} {
+func TestAnOutageWhileATryIsReservedHoldsNoDeliveryBack(t *testing.T) {
+	for _, verb := range []string{"ReserveTry", "MarkAnswering"} {
 		b := newBed(t)
 		hung(b)
 		broken := sipherWith(b, &outage{Store: b.store, verb: verb, err: errors.New("table is down")})
@@ -67,13 +67,13 @@ func TestAnOutageWhileATurnIsTakenHoldsNoDeliveryBack(t *testing.T) {
 	}
 }
 
-func TestNothingThatAnEarlierRowRefusesTakesATurn(t *testing.T) {
+func TestNothingThatAnEarlierRowRefusesReservesATry(t *testing.T) {
 	b := newBed(t)
 	hung(b)
 	block(b, urlB)
 	b.attempt(postJob(), 1)
-	if s := b.server(urlB); s.TurnAt.After(b.Now()) {
-		t.Errorf("the server is %+v, want no turn in the future", s)
+	if s := b.server(urlB); s.NextTryAt.After(b.Now()) {
+		t.Errorf("the server is %+v, want no next try in the future", s)
 	}
 	if err := b.store.Unblock(t.Context(), urlB); err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// damageSpot overwrites what is parked of an activity under key.
-func damageSpot(t *testing.T, w *world.World, key string, id activity.ID) {
+// damageParked overwrites what is parked of an activity under key.
+func damageParked(t *testing.T, w *world.World, key string, id activity.ID) {
 	t.Helper()
 	damaged := 0
 	for shard := range parking.Shards {
@@ -70,7 +70,7 @@ func TestAParkedDeliveryThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 				t.Fatalf("%d of %d are parked", n, len(ids))
 			}
 			lost, others := ids[0], ids[1:]
-			damageSpot(t, w, key, lost)
+			damageParked(t, w, key, lost)
 			if c.other {
 				// It lies where another delivery belongs.
 				putAnother(t, w, key, lost, ids[1])
@@ -124,11 +124,11 @@ func TestAParkedDeliveryThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// putAnother writes what is parked of another activity over the spot of id.
+// putAnother writes what is parked of another activity over what is parked of id.
 func putAnother(t *testing.T, w *world.World, key string, id, another activity.ID) {
 	t.Helper()
 	var data []byte
-	var spot table.Item
+	var item table.Item
 	for shard := range parking.Shards {
 		list, _, err := w.Engine.Table().Query(t.Context(), table.Range{PK: fmt.Sprintf("P#%s#%d", key, shard), Limit: 1000})
 		if err != nil {
@@ -137,17 +137,17 @@ func putAnother(t *testing.T, w *world.World, key string, id, another activity.I
 		for _, it := range list {
 			switch {
 			case strings.Contains(it.SK, string(id)+"#"):
-				spot = it
+				item = it
 			case strings.Contains(it.SK, string(another)+"#"):
 				data = it.Data
 			}
 		}
 	}
-	if data == nil || spot.SK == "" {
+	if data == nil || item.SK == "" {
 		t.Fatal("they are not parked")
 	}
-	spot.Data = data
-	if err := w.Engine.Table().PutAll(t.Context(), []table.Item{spot}); err != nil {
+	item.Data = data
+	if err := w.Engine.Table().PutAll(t.Context(), []table.Item{item}); err != nil {
 		t.Fatal(err)
 	}
 }

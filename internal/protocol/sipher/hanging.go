@@ -7,17 +7,17 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// turnEvery is the time between two deliveries to a server that hangs, over all workers. Each holds a
+// tryEvery is the time between two tries of a server that hangs, over all workers. Each try holds a
 // worker for Timeout (15 s), so about eight workers are held at most.
-const turnEvery = 2 * time.Second
+const tryEvery = 2 * time.Second
 
-// turn takes a turn to deliver to a server that hangs, so that its backlog does not hold all workers;
-// ok is false if another delivery has the turn.
-func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
-	if d.server.TurnAt.IsZero() {
+// reserveTry reserves the next try of a server that hangs, so that its backlog does not hold all
+// workers. ok is false if another delivery has it.
+func (d *delivery) reserveTry(ctx context.Context) (o outcome.Outcome, ok bool) {
+	if d.server.NextTryAt.IsZero() {
 		return outcome.Outcome{}, true
 	}
-	next, err := d.Store.TakeTurn(ctx, d.server.URL, d.Now(), turnEvery)
+	next, err := d.Store.ReserveTry(ctx, d.server.URL, d.Now(), tryEvery)
 	if err != nil {
 		d.Log.ErrorContext(ctx, "cannot claim the next try of a sipher server that hangs", "server", d.server.URL, "error", err)
 		return outcome.Outcome{}, true
@@ -30,10 +30,10 @@ func (d *delivery) turn(ctx context.Context) (outcome.Outcome, bool) {
 	}, false
 }
 
-func (d *delivery) endTurns(ctx context.Context) {
-	if !d.server.TurnAt.IsZero() {
+func (d *delivery) markAnswering(ctx context.Context) {
+	if !d.server.NextTryAt.IsZero() {
 		d.aside(ctx, "cannot record that a sipher server does not hang", func(ctx context.Context) error {
-			return d.Store.EndTurns(ctx, d.server.URL)
+			return d.Store.MarkAnswering(ctx, d.server.URL)
 		})
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// SpotsOf returns the parking spots that recipients of an activity without an ordering key may
-// have. A recipient that was parked before its first attempt has no record of its lot, so both
+// ParkedIDs returns the ids under which recipients of an activity without an ordering key may be
+// parked. A recipient that was parked before its first attempt has no record of its lot, so both
 // possible lots are returned.
-func SpotsOf(r Record, chunks []Chunk) (all []parking.Spot) {
+func ParkedIDs(r Record, chunks []Chunk) (all []parking.ID) {
 	for _, c := range chunks {
 		for p, t := range c.Targets {
 			u := message.Unit{Activity: r.ID, Chunk: c.Number, Position: p, Generation: parking.FirstGeneration}
@@ -18,11 +18,11 @@ func SpotsOf(r Record, chunks []Chunk) (all []parking.Spot) {
 			switch {
 			case !recorded:
 				for _, key := range []string{circuit.HostKey(t.Host()), circuit.InboxKey(t.Inbox)} {
-					all = append(all, parking.Spot{Key: key, Unit: u})
+					all = append(all, parking.ID{Key: key, Unit: u})
 				}
 			case rec.State == activity.Parked:
 				u.Generation = rec.Generation
-				all = append(all, parking.Spot{Key: lotKey(t.Inbox, rec.Lot), Unit: u})
+				all = append(all, parking.ID{Key: lotKey(t.Inbox, rec.Lot), Unit: u})
 			}
 		}
 	}
