@@ -107,7 +107,6 @@ func (s *Store) Key(ctx context.Context, id string) (keys.Sealed, error) {
 	return keys.Sealed{}, keys.ErrNotFound
 }
 
-// PublicKey implements keys.Store.
 func (s *Store) PublicKey(ctx context.Context, id string) (keys.Public, error) {
 	var k shownKey
 	found, err := s.readKey(ctx, publicKey(id), &k)
@@ -133,7 +132,6 @@ func (s *Store) readKey(ctx context.Context, key table.Key, v any) (bool, error)
 	return true, decode(it, v)
 }
 
-// DeleteKey implements keys.Store.
 func (s *Store) DeleteKey(ctx context.Context, id string) error {
 	var ops []table.Op
 	for _, k := range []table.Key{publicKey(id), sealedKey(id), listedKey(id)} {
@@ -142,7 +140,6 @@ func (s *Store) DeleteKey(ctx context.Context, id string) error {
 	return s.t.Transact(ctx, ops)
 }
 
-// ListKeys implements keys.Store.
 func (s *Store) ListKeys(ctx context.Context, cursor string, limit int) ([]keys.Public, string, error) {
 	r := table.Range{PK: keyList, Limit: max(1, limit)}
 	if cursor != "" {
