@@ -28,7 +28,6 @@ type targetJSON struct {
 	Headers Headers `json:"h,omitempty"`
 }
 
-// MarshalJSON implements json.Marshaler.
 func (t Target) MarshalJSON() ([]byte, error) {
 	if t.Stands <= 1 && !t.Shared && t.Headers == "" && t.Written == "" {
 		return json.Marshal(t.Inbox)
@@ -36,7 +35,6 @@ func (t Target) MarshalJSON() ([]byte, error) {
 	return json.Marshal(targetJSON(t))
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (t *Target) UnmarshalJSON(b []byte) error {
 	if len(b) > 1 && b[0] == '"' {
 		*t = Target{Stands: 1}

@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"fedpost/client"
 	"fedpost/internal/activity"
 	"fedpost/internal/api/problem"
+	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/enqueue"
+	"fedpost/internal/keys"
 	"fedpost/internal/ledger"
+	"fedpost/internal/protocol/sipher/follow"
 )
 
 // readActivity reads the request of one activity, or returns all of its faults.
@@ -176,23 +180,14 @@ func (a *API) getActivity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q, limit, err := ReadPage(r, UsualPage, MostPage, "state", "host")
-	if err != nil {
-		return err
-	}
-	var f ledger.RecipientFilter
-	if f.State, err = Choice(q, "state", activity.States...); err != nil {
-		return err
-	}
-	if f.Host, err = Host(q, "host"); err != nil {
+	q, limit := ReadPage(r, UsualPage, MostPage, "state", "host")
+	f := ledger.RecipientFilter{State: Choice(q, "state", activity.States...), Host: q.Host("host")}
+	if err := q.Check(); err != nil {
 		return err
 	}
 	view, err := a.o.Activities.View(r.Context(), id, f, q.Get("cursor"), limit)
-	if errors.Is(err, ledger.ErrBadCursor) {
-		return BadCursor()
-	}
 	if err != nil {
-		return activityProblem(err)
+		return RecordProblem(err)
 	}
 	return Answer(w, r, http.StatusOK, statusOf(view))
 }
@@ -204,16 +199,16 @@ func (a *API) cancelActivity(w http.ResponseWriter, r *http.Request) error {
 	}
 	v, err := a.o.Activities.View(r.Context(), id, ledger.RecipientFilter{}, "", 1)
 	if err != nil {
-		return activityProblem(err)
+		return RecordProblem(err)
 	}
 	if v.Status == ledger.StatusDone {
 		return nothingLeft()
 	}
 	if err := a.o.Activities.CancelActivity(r.Context(), id); err != nil {
-		return activityProblem(err)
+		return RecordProblem(err)
 	}
 	if v, err = a.o.Activities.View(r.Context(), id, ledger.RecipientFilter{}, "", 1); err != nil {
-		return activityProblem(err)
+		return RecordProblem(err)
 	}
 	if v.Status == ledger.StatusDone {
 		return nothingLeft() // the last recipient has just been finished
@@ -236,24 +231,20 @@ func PathID(r *http.Request) (activity.ID, error) {
 	return id, nil
 }
 
-func activityProblem(err error) error {
-	if errors.Is(err, ledger.ErrNotFound) {
-		return NoActivity(err)
-	}
-	return Unreachable(err)
-}
+// badCursors are the errors of lists for a cursor that fedpost did not make.
+var badCursors = []error{ledger.ErrBadCursor, keys.ErrBadCursor, deadletter.ErrBadCursor, follow.ErrCursor}
 
-// Unreachable is err if it is a problem, else the problem that the table or a queue has
-// failed.
-func Unreachable(err error) error {
+// RecordProblem is err if it is a problem, else the problem of an activity that is not found, of a
+// bad cursor, or of a table or queue that has failed.
+func RecordProblem(err error) error {
 	var p *problem.Problem
-	if errors.As(err, &p) {
+	switch {
+	case errors.As(err, &p):
 		return err
+	case errors.Is(err, ledger.ErrNotFound):
+		return problem.New(http.StatusNotFound, "There is no such activity, or its records have been dropped after their retention.").Because(err)
+	case slices.ContainsFunc(badCursors, func(bad error) bool { return errors.Is(err, bad) }):
+		return BadCursor()
 	}
 	return problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(RetryAfter)
-}
-
-// NoActivity is the problem of an id that no activity has.
-func NoActivity(err error) error {
-	return problem.New(http.StatusNotFound, "There is no such activity, or its records have been dropped after their retention.").Because(err)
 }

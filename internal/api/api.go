@@ -145,7 +145,6 @@ func Func(f func(http.ResponseWriter, *http.Request) error) http.Handler {
 	})
 }
 
-// ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.observe(w, r, func(w *recorder, r *http.Request) string {
 		h, pattern := a.mux.Handler(r)

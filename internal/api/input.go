@@ -12,7 +12,7 @@ import (
 
 // ReadInput reads the body of a request that has no query. The body may be left out.
 func ReadInput(r *http.Request) (*Object, error) {
-	if _, err := ReadQuery(r); err != nil {
+	if err := ReadQuery(r).Check(); err != nil {
 		return nil, err
 	}
 	buffered := bufio.NewReader(r.Body)

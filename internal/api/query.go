@@ -19,101 +19,118 @@ const (
 	MostPage  = 1000
 )
 
-// ReadQuery returns the query parameters of a request. It refuses parameters that are not in
-// names, given twice, or empty: a list of everything would look like the result of a misspelt
-// filter. An empty cursor is the beginning of a list.
-func ReadQuery(r *http.Request, names ...string) (url.Values, error) {
-	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, problem.New(http.StatusBadRequest, "The query of the URL is malformed: "+err.Error()+".")
-	}
-	for name, values := range q {
-		switch {
-		case !slices.Contains(names, name):
-			return nil, problem.New(http.StatusBadRequest,
-				fmt.Sprintf("There is no query parameter %q here; there are: %s.", name, strings.Join(names, ", ")))
-		case len(values) > 1:
-			return nil, BadParameter(name, "is given %d times", len(values))
-		case values[0] == "" && name != "cursor" && name != "after":
-			return nil, BadParameter(name, "is empty; leave it out or give a value")
-		}
-	}
-	return q, nil
+// Query has the query parameters of a request, and the first fault in them.
+type Query struct {
+	url.Values
+	err error
 }
 
-// BadParameter is the problem of a query parameter.
-func BadParameter(name, format string, args ...any) error {
+// ReadQuery returns the query parameters of a request. Parameters that are not in names, given
+// twice, or empty are faults: a list of everything would look like the result of a misspelt
+// filter. An empty cursor is the beginning of a list.
+func ReadQuery(r *http.Request, names ...string) *Query {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return &Query{err: problem.New(http.StatusBadRequest, "The query of the URL is malformed: "+err.Error()+".")}
+	}
+	q := &Query{Values: values}
+	for name, values := range q.Values {
+		switch {
+		case !slices.Contains(names, name):
+			q.err = problem.New(http.StatusBadRequest,
+				fmt.Sprintf("There is no query parameter %q here; there are: %s.", name, strings.Join(names, ", ")))
+		case len(values) > 1:
+			q.Fault(name, "is given %d times", len(values))
+		case values[0] == "" && name != "cursor" && name != "after":
+			q.Fault(name, "is empty; leave it out or give a value")
+		}
+	}
+	return q
+}
+
+// Check returns the problem of the first fault, if there is one.
+func (q *Query) Check() error { return q.err }
+
+// Fault adds a fault of a parameter.
+func (q *Query) Fault(name, format string, args ...any) {
+	if q.err == nil {
+		q.err = badParameter(name, format, args...)
+	}
+}
+
+func badParameter(name, format string, args ...any) error {
 	return problem.New(http.StatusBadRequest, "The query parameter "+name+" "+fmt.Sprintf(format, args...)+".")
 }
 
 // ReadPage does what ReadQuery does for a list, which has the parameters cursor and limit,
 // too. It returns the limit.
-func ReadPage(r *http.Request, usual, most int, names ...string) (q url.Values, limit int, err error) {
-	if q, err = ReadQuery(r, append(names, "cursor", "limit")...); err != nil {
-		return nil, 0, err
-	}
-	limit, err = Number(q, "limit", usual, 1, most)
-	return q, limit, err
+func ReadPage(r *http.Request, usual, most int, names ...string) (q *Query, limit int) {
+	q = ReadQuery(r, append(names, "cursor", "limit")...)
+	return q, q.Number("limit", usual, 1, most)
 }
 
 // Number reads a parameter that is a number between least and most.
-func Number(q url.Values, name string, absent, least, most int) (int, error) {
+func (q *Query) Number(name string, absent, least, most int) int {
 	s := q.Get(name)
 	if s == "" {
-		return absent, nil
+		return absent
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < least || n > most {
-		return 0, BadParameter(name, "is %q; it is between %d and %d", s, least, most)
+		q.Fault(name, "is %q; it is between %d and %d", s, least, most)
 	}
-	return n, nil
+	return n
 }
 
 // Choice reads a parameter that is one of several values, or absent.
-func Choice[T ~string](q url.Values, name string, values ...T) (T, error) {
+func Choice[T ~string](q *Query, name string, values ...T) T {
 	s := T(q.Get(name))
 	if s != "" && !slices.Contains(values, s) {
 		list := make([]string, len(values))
 		for i, v := range values {
 			list[i] = string(v)
 		}
-		return "", BadParameter(name, "is %q; it is one of: %s", s, strings.Join(list, ", "))
+		q.Fault(name, "is %q; it is one of: %s", s, strings.Join(list, ", "))
 	}
-	return s, nil
+	return s
 }
 
+// Flag reads a parameter that is true, false or absent.
+func (q *Query) Flag(name string) bool { return Choice(q, name, "true", "false") == "true" }
+
 // Instant reads a parameter that is a time, zero if absent.
-func Instant(q url.Values, name string) (time.Time, error) {
+func (q *Query) Instant(name string) time.Time {
 	s := q.Get(name)
 	if s == "" {
-		return time.Time{}, nil
+		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return time.Time{}, BadParameter(name, "is %q, which is not a time such as 2026-11-21T08:00:00Z", s)
+		q.Fault(name, "is %q, which is not a time such as 2026-11-21T08:00:00Z", s)
 	}
-	return t.UTC(), nil
+	return t.UTC()
 }
 
 // BadCursor is the problem of a cursor that fedpost did not make.
 func BadCursor() error {
-	return BadParameter("cursor", "is not the nextCursor of an earlier answer")
+	return badParameter("cursor", "is not the nextCursor of an earlier answer")
 }
 
 // Host reads a parameter that is a host, in any spelling and with its port if that is not
 // 443; nothing if absent.
-func Host(q url.Values, name string) (string, error) {
+func (q *Query) Host(name string) string {
 	s := q.Get(name)
 	if s == "" {
-		return "", nil
+		return ""
 	}
 	u, err := url.Parse("https://" + s + "/")
 	if err != nil || u.Host != s || u.User != nil {
-		return "", BadParameter(name, "is %q, which is not a host such as social.example or social.example:8443", s)
+		q.Fault(name, "is %q, which is not a host such as social.example or social.example:8443", s)
+		return ""
 	}
 	host, err := activity.Authority(u)
 	if err != nil {
-		return "", BadParameter(name, "is %q, which is not a host: %v", s, err)
+		q.Fault(name, "is %q, which is not a host: %v", s, err)
 	}
-	return host, nil
+	return host
 }

@@ -86,7 +86,6 @@ func unpackRecord(id activity.ID, it table.Item) (r ledger.Record, moved activit
 	}, i.Moved, nil
 }
 
-// CreateActivity implements ledger.Store.
 func (s *Store) CreateActivity(ctx context.Context, r ledger.Record) error {
 	it, err := packRecord(r)
 	if err != nil {
@@ -129,7 +128,6 @@ func sameActivity(a, b ledger.Record) bool {
 		a.Recipients == b.Recipients && a.Targets == b.Targets && a.Chunk == b.Chunk
 }
 
-// DropActivity implements ledger.Store.
 func (s *Store) DropActivity(ctx context.Context, id activity.ID) error {
 	if err := s.t.Delete(ctx, recordKey(id), table.Cond{}); err != nil {
 		return fmt.Errorf("drop activity %s: %w", id, err)
@@ -137,7 +135,6 @@ func (s *Store) DropActivity(ctx context.Context, id activity.ID) error {
 	return nil
 }
 
-// Activity implements ledger.Store.
 func (s *Store) Activity(ctx context.Context, id activity.ID) (ledger.Record, error) {
 	r, _, err := s.record(ctx, id)
 	return r, err
@@ -165,7 +162,6 @@ func (s *Store) record(ctx context.Context, id activity.ID) (ledger.Record, tabl
 	return ledger.Record{}, table.Item{}, fmt.Errorf("read activity %s: %w", id, ledger.ErrNotFound)
 }
 
-// CancelActivity implements ledger.Store.
 func (s *Store) CancelActivity(ctx context.Context, id activity.ID) error {
 	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Cancelled = true })
 }
@@ -202,7 +198,6 @@ func (s *Store) forgotten(ctx context.Context, id activity.ID) bool {
 	return err == nil && r.Forgotten
 }
 
-// LoseActivity implements ledger.Store.
 func (s *Store) LoseActivity(ctx context.Context, id activity.ID, why string) (first bool, err error) {
 	err = s.changeRecord(ctx, id, func(r *ledger.Record) {
 		first = r.Lost == ""
@@ -211,7 +206,6 @@ func (s *Store) LoseActivity(ctx context.Context, id activity.ID, why string) (f
 	return first, err
 }
 
-// KeepActivity implements ledger.Store.
 func (s *Store) KeepActivity(ctx context.Context, id activity.ID, until time.Time) error {
 	return s.changeRecord(ctx, id, func(r *ledger.Record) { r.Forget = until })
 }

@@ -18,7 +18,6 @@ const taskPrefix = "T#"
 
 func taskKey(id string) table.Key { return table.Key{PK: taskPrefix + id, SK: "TASK"} }
 
-// PutTask implements agenda.Store.
 func (s *Store) PutTask(ctx context.Context, t agenda.Task) error {
 	data, err := encode(t)
 	if err != nil {
@@ -88,7 +87,6 @@ func readTask(it table.Item) agenda.Task {
 	return t
 }
 
-// DropTasks implements agenda.Store.
 func (s *Store) DropTasks(ctx context.Context, ts []agenda.Task) error {
 	if len(ts) == 0 {
 		return nil

@@ -15,7 +15,6 @@ func partKey(ref string, n int) table.Key {
 	return table.Key{PK: "B#" + ref, SK: fmt.Sprintf("%06d", n)}
 }
 
-// PutParts implements claimcheck.Store.
 func (s *Store) PutParts(ctx context.Context, ref string, parts [][]byte, forget time.Time) error {
 	items := make([]table.Item, len(parts))
 	for i, p := range parts {
@@ -24,7 +23,6 @@ func (s *Store) PutParts(ctx context.Context, ref string, parts [][]byte, forget
 	return s.t.PutAll(ctx, items)
 }
 
-// Parts implements claimcheck.Store.
 func (s *Store) Parts(ctx context.Context, ref string, n int) ([][]byte, error) {
 	keys := make([]table.Key, n)
 	for i := range keys {

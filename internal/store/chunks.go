@@ -11,7 +11,6 @@ import (
 	"fedpost/internal/message"
 )
 
-// PlanChunks implements ledger.Store.
 func (s *Store) PlanChunks(ctx context.Context, id activity.ID, first int, chunks [][]activity.Target, forget time.Time) error {
 	items := make([]table.Item, len(chunks))
 	for i, targets := range chunks {
@@ -27,7 +26,6 @@ func (s *Store) PlanChunks(ctx context.Context, id activity.ID, first int, chunk
 	return nil
 }
 
-// Chunks implements ledger.Store.
 func (s *Store) Chunks(ctx context.Context, r ledger.Record, first, last int) ([]ledger.Chunk, error) {
 	if last < first {
 		return nil, nil

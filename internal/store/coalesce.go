@@ -65,7 +65,6 @@ func (s *Store) PutAccepted(ctx context.Context, subject coalesce.Subject, a coa
 	return s.t.PutAll(ctx, items)
 }
 
-// NewerAccepted implements coalesce.Store.
 func (s *Store) NewerAccepted(ctx context.Context, subject coalesce.Subject, after time.Time, inboxes []string) (map[string][]coalesce.Accepted, error) {
 	list, _, err := s.t.Query(ctx, table.Range{
 		PK: subjectPK(subject), From: acceptedSK(after.Add(time.Millisecond), ""), To: "A$",
@@ -95,7 +94,6 @@ func (s *Store) NewerAccepted(ctx context.Context, subject coalesce.Subject, aft
 	return newer, nil
 }
 
-// Cancelled implements coalesce.Store.
 func (s *Store) Cancelled(ctx context.Context, ids []activity.ID) (map[activity.ID]bool, error) {
 	keys := make([]table.Key, len(ids))
 	for i, id := range ids {
@@ -146,7 +144,6 @@ func deliveredKey(subject coalesce.Subject, inbox string) table.Key {
 	return table.Key{PK: subjectPK(subject) + "#" + name[:1], SK: "D#" + name}
 }
 
-// PutDelivered implements coalesce.Store.
 func (s *Store) PutDelivered(ctx context.Context, subject coalesce.Subject, d coalesce.Delivered, inboxes []string, forget time.Time) error {
 	data, err := encode(d)
 	if err != nil {
@@ -159,7 +156,6 @@ func (s *Store) PutDelivered(ctx context.Context, subject coalesce.Subject, d co
 	return s.t.PutAll(ctx, items)
 }
 
-// LastDelivered implements coalesce.Store.
 func (s *Store) LastDelivered(ctx context.Context, subject coalesce.Subject, inboxes []string) (map[string]coalesce.Delivered, error) {
 	keys := keysOf(inboxes, func(inbox string) table.Key { return deliveredKey(subject, inbox) })
 	items, err := s.t.Get(ctx, keys...)

@@ -48,7 +48,6 @@ func (s *Store) KeepContent(ctx context.Context, a activity.Activity, until time
 	return nil
 }
 
-// Content implements ledger.Store.
 func (s *Store) Content(ctx context.Context, id activity.ID) (activity.Activity, error) {
 	k := contentKey(id)
 	items, err := s.t.Get(ctx, k)

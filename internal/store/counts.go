@@ -24,7 +24,6 @@ func (s *Store) PutCounts(ctx context.Context, day, process string, counts map[s
 	return nil
 }
 
-// CountsOf implements stats.Store.
 func (s *Store) CountsOf(ctx context.Context, day string) (map[string]int, error) {
 	items, _, err := s.t.Query(ctx, table.Range{PK: countsPK(day)})
 	if err != nil {

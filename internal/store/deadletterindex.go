@@ -123,7 +123,6 @@ func (s *Store) deadLettersAt(ctx context.Context, f deadletter.Filter, cursor s
 	return s.walkHostIndex(ctx, f, hostIndexParts, cursor, limit)
 }
 
-// Revivable implements deadletter.Store.
 func (s *Store) Revivable(ctx context.Context, host string, ordered bool, since time.Time, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
 	part := revives
 	if ordered {

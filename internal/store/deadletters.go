@@ -50,7 +50,6 @@ func deadLetterKey(n deadletter.Name) table.Key {
 	}
 }
 
-// AddDeadLetters implements deadletter.Store.
 func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
 	if err := s.indexDeadLetters(ctx, ls); err != nil {
 		return fmt.Errorf("write dead letters: %w", err)
@@ -70,7 +69,6 @@ func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) 
 	return nil
 }
 
-// Named implements deadletter.Store.
 func (s *Store) Named(ctx context.Context, names []deadletter.Name) ([]deadletter.DeadLetter, error) {
 	return s.deadLettersNamed(ctx, deadletter.Filter{}, names)
 }
@@ -84,7 +82,6 @@ func (s *Store) deadLettersNamed(ctx context.Context, f deadletter.Filter, names
 	return s.deadLetters(ctx, f, values(found), "")
 }
 
-// RemoveDeadLetters implements deadletter.Store.
 func (s *Store) RemoveDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
 	keys := make(map[table.Key]bool, 2*len(ls))
 	for _, l := range ls {
@@ -103,7 +100,6 @@ func (s *Store) RemoveDeadLetters(ctx context.Context, ls []deadletter.DeadLette
 // deadLetterReads is how many dead letters one call reads, whether selected or not.
 const deadLetterReads = 1000
 
-// DeadLetters implements deadletter.Store.
 func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
 	switch {
 	case f.Name != deadletter.Name{}:

@@ -110,7 +110,6 @@ func (l *logPage) take(page *events.Page, limit int) events.Position {
 	return events.Position{Number: it.number}
 }
 
-// EventsEnd implements events.Store.
 func (s *Store) EventsEnd(ctx context.Context) (string, error) {
 	var cursor events.Cursor
 	g, gctx := errgroup.WithContext(ctx)

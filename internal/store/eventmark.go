@@ -13,7 +13,6 @@ var _ events.Marks = (*Store)(nil)
 // markKey is of the mark of a reader of the feed. Marks never expire.
 func markKey(reader string) table.Key { return table.Key{PK: "E#MARK", SK: keyName(reader)} }
 
-// Mark implements events.Marks.
 func (s *Store) Mark(ctx context.Context, reader string) (cursor, version string, err error) {
 	key := markKey(reader)
 	items, err := s.t.Get(ctx, key)
@@ -24,7 +23,6 @@ func (s *Store) Mark(ctx context.Context, reader string) (cursor, version string
 	return string(it.Data), it.Fence, nil
 }
 
-// SetMark implements events.Marks.
 func (s *Store) SetMark(ctx context.Context, reader, cursor, version string) (next string, err error) {
 	it, cond := table.Item{Key: markKey(reader), Data: []byte(cursor)}, table.Fenced(version)
 	if version == "" {

@@ -52,7 +52,6 @@ const (
 	laterLooks = time.Hour
 )
 
-// Watch implements events.Watcher.
 func (s *Store) Watch(ctx context.Context, id activity.ID, about events.About, forget time.Time) error {
 	key := watchKey(id)
 	items, err := s.t.Get(ctx, key)
@@ -73,7 +72,6 @@ func (s *Store) Watch(ctx context.Context, id activity.ID, about events.About, f
 	return nil
 }
 
-// Finish implements events.Watcher.
 func (s *Store) Finish(ctx context.Context, id activity.ID) error {
 	items, err := s.t.Get(ctx, watchKey(id))
 	if err != nil {

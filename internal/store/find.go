@@ -49,7 +49,6 @@ func senderPart(sender string) string { return digest(sender, 8) + "#" }
 // backwards is larger for earlier times, so that the latest activity sorts first.
 func backwards(t time.Time) string { return fmt.Sprintf("%013d", 9_999_999_999_999-t.UnixMilli()) }
 
-// ListActivities implements ledger.Index.
 func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 	items := make(map[table.Key]table.Item, 2*len(ls))
 	for _, l := range ls {
@@ -86,7 +85,6 @@ const (
 	listQueries = 4 * listShards
 )
 
-// FindActivities implements ledger.Index.
 func (s *Store) FindActivities(ctx context.Context, f ledger.Sought, cursor string, limit int) (ls []ledger.Listed, next string, err error) {
 	if f.ActivityID == "" && f.Since.IsZero() {
 		f.Since = s.now().Add(-ledger.SoughtBack)

@@ -14,7 +14,6 @@ import (
 
 var _ ledger.Lot = (*Store)(nil)
 
-// ParkedInGroup implements ledger.Lot.
 func (s *Store) ParkedInGroup(ctx context.Context, key, group string) (map[parking.ID]time.Time, error) {
 	prefix := groupPrefix(group)
 	list, _, err := s.t.Query(ctx, table.Prefix(lotPK(key, shard(group, parking.Shards)), prefix))

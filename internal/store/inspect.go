@@ -30,7 +30,6 @@ func (b *basis) holds(owner string, now time.Time) bool {
 	return b.state.Owner == owner && !b.state.claimed(now).IsZero()
 }
 
-// Inspect implements ledger.Store.
 func (s *Store) Inspect(ctx context.Context, u message.Unit) (ledger.Known, error) {
 	var k ledger.Known
 	items, err := s.read(ctx, u)

@@ -25,7 +25,6 @@ func journalPK(name string) string { return "J#" + name }
 // has the outcomes of many units; the records that follow have the whole texts.
 const longestJournalText = 100
 
-// WriteJournal implements ledger.Store.
 func (s *Store) WriteJournal(ctx context.Context, journal string, n int, entries []ledger.JournalEntry) error {
 	all, expires := make([]journalUnit, len(entries)), s.now().Add(orphanLife)
 	for i, e := range entries {

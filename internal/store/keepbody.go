@@ -18,7 +18,6 @@ import (
 // then waits for its host until it is given up.
 const keptSlack = 60 * 24 * time.Hour
 
-// KeepBody implements ledger.Store and deadletter.Store.
 func (s *Store) KeepBody(ctx context.Context, a activity.Activity, until time.Time) (activity.Apart, error) {
 	until = until.UTC().Truncate(time.Second) // the precision of every table
 	parts, err := packBody(a.ID, a.Body)
@@ -47,7 +46,6 @@ func (s *Store) KeepBody(ctx context.Context, a activity.Activity, until time.Ti
 	return activity.Apart{Parts: len(parts), Until: until}, nil
 }
 
-// Body implements ledger.Store.
 func (s *Store) Body(ctx context.Context, a activity.Activity) (string, error) {
 	bodies, err := s.bodies(ctx, map[activity.ID]int{a.ID: a.Apart.Parts})
 	if err != nil {

@@ -29,14 +29,12 @@ func listedKey(id string) table.Key { return table.Key{PK: keyList, SK: keyName(
 func publicKey(id string) table.Key { return table.Key{PK: publicPrefix + id, SK: "KEY"} }
 func sealedKey(id string) table.Key { return table.Key{PK: sealedPrefix + id, SK: "KEY"} }
 
-// shownKey is a key's public item. In version 1 of this layout it was the only item,
-// with the sealed half in Private.
+// shownKey is a key's public item.
 type shownKey struct {
 	// ID is set in the list, whose sort key may have a digest.
 	ID        string    `json:"id,omitempty"`
 	Type      keys.Type `json:"type"`
 	PublicPEM string    `json:"public"`
-	Private   []byte    `json:"sealed,omitempty"`
 	CreatedAt time.Time `json:"created"`
 }
 
@@ -83,57 +81,31 @@ func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
 	return keys.ErrExists
 }
 
-// Key implements keys.Store. It reads the public item only where there is no
-// sealed one: a key of version 1 of the layout, which is split when it is next
-// put.
-func (s *Store) Key(ctx context.Context, id string) (keys.Sealed, error) {
-	k := keys.Sealed{ID: id}
-	for range 2 {
-		found, err := s.readKey(ctx, sealedKey(id), &k)
-		if err != nil || found {
-			return k, err
-		}
-		if found, err = s.readKey(ctx, publicKey(id), &k); err != nil {
-			return k, err
-		}
-		if !found {
-			break
-		}
-		if len(k.Private) > 0 {
-			return k, nil
-		}
-		// The key was put between the two reads.
-	}
-	return keys.Sealed{}, keys.ErrNotFound
+func (s *Store) Key(ctx context.Context, id string) (k keys.Sealed, err error) {
+	err = s.readKey(ctx, sealedKey(id), &k)
+	k.ID = id
+	return k, err
 }
 
-// PublicKey implements keys.Store.
 func (s *Store) PublicKey(ctx context.Context, id string) (keys.Public, error) {
 	var k shownKey
-	found, err := s.readKey(ctx, publicKey(id), &k)
-	if err != nil {
-		return keys.Public{}, err
-	}
-	if !found {
-		return keys.Public{}, keys.ErrNotFound
-	}
-	return keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, nil
+	err := s.readKey(ctx, publicKey(id), &k)
+	return keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, err
 }
 
-// readKey reads an item into v and reports whether there is one.
-func (s *Store) readKey(ctx context.Context, key table.Key, v any) (bool, error) {
+// readKey reads an item into v, or returns keys.ErrNotFound.
+func (s *Store) readKey(ctx context.Context, key table.Key, v any) error {
 	items, err := s.t.Get(ctx, key)
 	if err != nil {
-		return false, fmt.Errorf("read key: %w", err)
+		return fmt.Errorf("read key: %w", err)
 	}
 	it, ok := items[key]
 	if !ok {
-		return false, nil
+		return keys.ErrNotFound
 	}
-	return true, decode(it, v)
+	return decode(it, v)
 }
 
-// DeleteKey implements keys.Store.
 func (s *Store) DeleteKey(ctx context.Context, id string) error {
 	var ops []table.Op
 	for _, k := range []table.Key{publicKey(id), sealedKey(id), listedKey(id)} {
@@ -142,7 +114,6 @@ func (s *Store) DeleteKey(ctx context.Context, id string) error {
 	return s.t.Transact(ctx, ops)
 }
 
-// ListKeys implements keys.Store.
 func (s *Store) ListKeys(ctx context.Context, cursor string, limit int) ([]keys.Public, string, error) {
 	r := table.Range{PK: keyList, Limit: max(1, limit)}
 	if cursor != "" {

@@ -16,7 +16,6 @@ const limitPrefix = "L#"
 // limitKey is apart from the host's state: a limit changes with every batch.
 func limitKey(host string) table.Key { return table.Key{PK: limitPrefix + host, SK: "RATE"} }
 
-// Limits implements ratelimit.Store.
 func (s *Store) Limits(ctx context.Context, hosts ...string) (map[string]ratelimit.Limit, error) {
 	items, err := s.t.Get(ctx, keysOf(hosts, limitKey)...)
 	if err != nil {
@@ -36,7 +35,6 @@ func (s *Store) Limits(ctx context.Context, hosts ...string) (map[string]ratelim
 	return limits, nil
 }
 
-// SaveLimit implements ratelimit.Store.
 func (s *Store) SaveLimit(ctx context.Context, l ratelimit.Limit) (ratelimit.Limit, error) {
 	data, err := encode(l)
 	if err != nil {

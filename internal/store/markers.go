@@ -13,7 +13,6 @@ var _ dedup.Store = (*Store)(nil)
 
 func markerKey(key string) table.Key { return table.Key{PK: "M#" + key, SK: "MARK"} }
 
-// FindMarker implements dedup.Store.
 func (s *Store) FindMarker(ctx context.Context, key string) (*dedup.Marker, error) {
 	m, err := s.marker(ctx, key, nil)
 	if err != nil {
@@ -22,7 +21,6 @@ func (s *Store) FindMarker(ctx context.Context, key string) (*dedup.Marker, erro
 	return m, nil
 }
 
-// ReserveMarker implements dedup.Store.
 func (s *Store) ReserveMarker(ctx context.Context, key string, m dedup.Marker) (*dedup.Marker, error) {
 	it, err := markerItem(key, m)
 	if err != nil {
@@ -52,7 +50,6 @@ func (s *Store) ReserveMarker(ctx context.Context, key string, m dedup.Marker) (
 	return nil, fmt.Errorf("reserve marker: %w", err)
 }
 
-// ReplaceMarker implements dedup.Store.
 func (s *Store) ReplaceMarker(ctx context.Context, key, token string, m dedup.Marker) error {
 	it, err := markerItem(key, m)
 	if err != nil {
@@ -72,7 +69,6 @@ func (s *Store) ReplaceMarker(ctx context.Context, key, token string, m dedup.Ma
 	return dedup.ErrLost
 }
 
-// ReleaseMarker implements dedup.Store.
 func (s *Store) ReleaseMarker(ctx context.Context, key, token string) error {
 	return onConflict(s.t.Delete(ctx, markerKey(key), table.Fenced(token)), dedup.ErrLost)
 }

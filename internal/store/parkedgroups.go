@@ -8,7 +8,6 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// ParkedOf implements parking.Store.
 func (s *Store) ParkedOf(ctx context.Context, key, group, cursor string, limit int) ([]parking.Parked, string, error) {
 	r := table.Prefix(lotPK(key, shard(group, parking.Shards)), groupPrefix(group))
 	r.Limit = limit
@@ -25,7 +24,6 @@ func (s *Store) ParkedOf(ctx context.Context, key, group, cursor string, limit i
 // groupEnd is the cursor after all of a group.
 func groupEnd(group string) string { return groupPrefix(group) + "~" }
 
-// Heads implements parking.Store.
 func (s *Store) Heads(ctx context.Context, key string, shard int, cursor string, limit int) ([]parking.Parked, string, error) {
 	var heads []parking.Parked
 	for {

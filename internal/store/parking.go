@@ -57,7 +57,6 @@ func parkedKey(id parking.ID) table.Key {
 	return table.Key{PK: lotPK(id.Key, shard(unit, parking.Shards)), SK: unordered + unit}
 }
 
-// Park implements parking.Store.
 func (s *Store) Park(ctx context.Context, ps []parking.Parked) error {
 	all := make([]carrier, len(ps))
 	for i, p := range ps {
@@ -82,7 +81,6 @@ func (s *Store) Park(ctx context.Context, ps []parking.Parked) error {
 	return nil
 }
 
-// ParkedUnder implements parking.Store.
 func (s *Store) ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) ([]parking.Parked, string, error) {
 	r := table.Range{PK: lotPK(key, shard), Limit: limit}
 	if cursor != "" {
@@ -109,7 +107,6 @@ func (s *Store) parkedIn(ctx context.Context, key string, r table.Range) ([]park
 	return ps, next, err
 }
 
-// DueHeads implements parking.Store.
 func (s *Store) DueHeads(ctx context.Context, shard int, by time.Time, limit int) ([]parking.Parked, error) {
 	list, err := s.t.Due(ctx, headShard(shard), by, limit)
 	if err != nil {
@@ -182,7 +179,6 @@ func readParked(key string, it table.Item) (p parking.Parked, bodyParts int, err
 	return p, i.Body, nil
 }
 
-// ParkedBefore implements parking.Store.
 func (s *Store) ParkedBefore(ctx context.Context, key, group, sequence string) (bool, error) {
 	r := table.Range{PK: lotPK(key, shard(group, parking.Shards)), From: groupPrefix(group), Limit: 10}
 	r.To = r.From + sequence
@@ -203,7 +199,6 @@ func (s *Store) ParkedBefore(ctx context.Context, key, group, sequence string) (
 	}
 }
 
-// IsParked implements parking.Store.
 func (s *Store) IsParked(ctx context.Context, ids []parking.ID) (map[parking.ID]bool, error) {
 	items, err := s.t.Get(ctx, keysOf(ids, parkedKey)...)
 	if err != nil {
@@ -221,7 +216,6 @@ func (s *Store) IsParked(ctx context.Context, ids []parking.ID) (map[parking.ID]
 // countPage is how many deliveries CountParked reads at a time.
 const countPage = 500
 
-// CountParked implements parking.Store.
 func (s *Store) CountParked(ctx context.Context, key string, most int) (int, error) {
 	n := 0
 	for shard := range parking.Shards {
@@ -244,7 +238,6 @@ func (s *Store) CountParked(ctx context.Context, key string, most int) (int, err
 	return n, nil
 }
 
-// Unpark implements parking.Store.
 func (s *Store) Unpark(ctx context.Context, ids []parking.ID) error {
 	if err := s.t.DeleteAll(ctx, keysOf(ids, parkedKey)); err != nil {
 		return fmt.Errorf("remove parked deliveries: %w", err)

@@ -15,7 +15,6 @@ import (
 	"fedpost/internal/message"
 )
 
-// Record implements ledger.Store.
 func (s *Store) Record(ctx context.Context, c *ledger.Claim, rs []ledger.Recipient, done bool) error {
 	u := c.Unit
 	b, ok := c.Known.Basis.(*basis)
@@ -107,7 +106,6 @@ func unpackOwn(it table.Item) (position int, own ownState, err error) {
 // atOnce is how many conditional writes a verb makes at the same time.
 const atOnce = 16
 
-// PutRecipients implements ledger.Store.
 func (s *Store) PutRecipients(ctx context.Context, id activity.ID, rs []ledger.Recipient, forget time.Time) ([]ledger.Recipient, error) {
 	forget = s.outlast(forget)
 	keys := make(map[table.Key]bool, 2*len(rs))

@@ -70,7 +70,6 @@ func (s *Store) unpackServers(items []table.Item) ([]circuit.State, error) {
 	return states, nil
 }
 
-// Servers implements circuit.Store.
 func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit.State, error) {
 	items, err := s.t.Get(ctx, keysOf(keys, serverKey)...)
 	if err != nil {
@@ -119,7 +118,6 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 	return states, "", nil
 }
 
-// SaveServer implements circuit.Store.
 func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State, error) {
 	transition, st, changed := st.Transition()
 	data, err := encode(serverItem{Name: st.Key, State: st})
@@ -146,7 +144,6 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 	return st, nil
 }
 
-// DropServer implements registry.Records.
 func (s *Store) DropServer(ctx context.Context, st circuit.State) error {
 	err := s.t.Delete(ctx, serverKey(st.Key), table.Fenced(st.Version))
 	if err != nil {

@@ -62,12 +62,10 @@ func (x Sipher) BlockOf(ctx context.Context, serverURL string) (*peers.Block, er
 	return b, decode(it, b)
 }
 
-// Blocks implements peers.BlockList.
 func (x Sipher) Blocks(ctx context.Context) ([]peers.Block, error) {
 	return listed[peers.Block](ctx, x, sipherBlocksPK)
 }
 
-// Block implements peers.BlockList.
 func (x Sipher) Block(ctx context.Context, b peers.Block) error {
 	data, err := encode(b)
 	if err != nil {
@@ -80,7 +78,6 @@ func (x Sipher) Block(ctx context.Context, b peers.Block) error {
 	return nil
 }
 
-// Unblock implements peers.BlockList.
 func (x Sipher) Unblock(ctx context.Context, serverURL string) error {
 	if err := x.s.t.Delete(ctx, sipherBlockKey(serverURL), table.Cond{}); err != nil {
 		return fmt.Errorf("unblock sipher server: %w", err)

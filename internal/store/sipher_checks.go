@@ -30,7 +30,6 @@ func sipherCheckItem(c peers.Check) (table.Item, error) {
 	}, nil
 }
 
-// ScheduleCheck implements peers.Schedule.
 func (x Sipher) ScheduleCheck(ctx context.Context, c peers.Check) (bool, error) {
 	it, err := sipherCheckItem(c)
 	if err != nil {
@@ -43,7 +42,6 @@ func (x Sipher) ScheduleCheck(ctx context.Context, c peers.Check) (bool, error) 
 	return err == nil, err
 }
 
-// HastenCheck implements peers.Schedule.
 func (x Sipher) HastenCheck(ctx context.Context, c peers.Check) error {
 	return x.update(ctx, sipherCheckKey(c), func(old *table.Item) (*table.Item, error) {
 		if old != nil && !old.Due.At.After(c.DueAt) {
@@ -54,7 +52,6 @@ func (x Sipher) HastenCheck(ctx context.Context, c peers.Check) error {
 	})
 }
 
-// DueChecks implements peers.Schedule.
 func (x Sipher) DueChecks(ctx context.Context, now time.Time, limit int) ([]peers.Check, error) {
 	items, err := x.s.t.Due(ctx, sipherCheckShard, now, limit)
 	if err != nil {
@@ -75,7 +72,6 @@ func (x Sipher) DueChecks(ctx context.Context, now time.Time, limit int) ([]peer
 	return due, nil
 }
 
-// PostponeCheck implements peers.Schedule.
 func (x Sipher) PostponeCheck(ctx context.Context, c peers.Check, at time.Time) (peers.Check, error) {
 	c.DueAt = at
 	it, err := sipherCheckItem(c)
@@ -90,7 +86,6 @@ func (x Sipher) PostponeCheck(ctx context.Context, c peers.Check, at time.Time) 
 	return c, err
 }
 
-// FinishCheck implements peers.Schedule.
 func (x Sipher) FinishCheck(ctx context.Context, c peers.Check) error {
 	return onConflict(x.s.t.Delete(ctx, sipherCheckKey(c), table.Fenced(c.Version)), peers.ErrTaken)
 }

@@ -52,7 +52,6 @@ func (x Sipher) changeFollow(ctx context.Context, k follow.Key, f func(*follow.F
 	})
 }
 
-// RecordFollow implements follow.Store.
 func (x Sipher) RecordFollow(ctx context.Context, fresh follow.Follow) error {
 	return x.changeFollow(ctx, fresh.Key(), func(old *follow.Follow) (*follow.Follow, error) {
 		if old != nil && (old.ID == fresh.ID || old.RecordedAt.After(fresh.RecordedAt)) {
@@ -62,12 +61,10 @@ func (x Sipher) RecordFollow(ctx context.Context, fresh follow.Follow) error {
 	})
 }
 
-// AcceptFollow implements follow.Store.
 func (x Sipher) AcceptFollow(ctx context.Context, k follow.Key, at time.Time) (bool, error) {
 	return x.setFollow(ctx, k, at, func(f *follow.Follow) *bool { return &f.Accepted })
 }
 
-// AcknowledgeFollow implements follow.Store.
 func (x Sipher) AcknowledgeFollow(ctx context.Context, k follow.Key, at time.Time) (bool, error) {
 	return x.setFollow(ctx, k, at, func(f *follow.Follow) *bool { return &f.Acknowledged })
 }
@@ -101,7 +98,6 @@ func (x Sipher) Follow(ctx context.Context, k follow.Key) (f follow.Follow, foun
 	return f, true, decode(it, &f)
 }
 
-// Follows implements follow.Store.
 func (x Sipher) Follows(ctx context.Context, cursor string, limit int) (fs []follow.Follow, next string, err error) {
 	limit = max(limit, 1)
 	shard, from := 0, ""

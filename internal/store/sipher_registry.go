@@ -52,7 +52,6 @@ func (x Sipher) change(ctx context.Context, url string, f func(*peers.Server) er
 	})
 }
 
-// Server implements peers.Store.
 func (x Sipher) Server(ctx context.Context, url string) (peers.Server, error) {
 	k := sipherServerKey(url)
 	items, err := x.s.t.Get(ctx, k)
@@ -67,7 +66,6 @@ func (x Sipher) Server(ctx context.Context, url string) (peers.Server, error) {
 	return r, decode(*it, &r)
 }
 
-// Servers implements peers.Store.
 func (x Sipher) Servers(ctx context.Context) ([]peers.Server, error) {
 	return listed[peers.Server](ctx, x, sipherServersPK)
 }
@@ -86,7 +84,6 @@ func listed[T any](ctx context.Context, x Sipher, pk string) ([]T, error) {
 	return records, nil
 }
 
-// Insert implements peers.Store.
 func (x Sipher) Insert(ctx context.Context, r peers.Server) (existing peers.Server, inserted bool, err error) {
 	err = x.update(ctx, sipherServerKey(r.URL), func(it *table.Item) (*table.Item, error) {
 		if it != nil {
@@ -99,7 +96,6 @@ func (x Sipher) Insert(ctx context.Context, r peers.Server) (existing peers.Serv
 	return existing, inserted && err == nil, err
 }
 
-// Seen implements peers.Store.
 func (x Sipher) Seen(ctx context.Context, url string, at time.Time) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.LastSeen, r.UpdatedAt = at, at
@@ -107,7 +103,6 @@ func (x Sipher) Seen(ctx context.Context, url string, at time.Time) error {
 	})
 }
 
-// Befriend implements peers.Store.
 func (x Sipher) Befriend(ctx context.Context, url string) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.Stranger = false
@@ -115,7 +110,6 @@ func (x Sipher) Befriend(ctx context.Context, url string) error {
 	})
 }
 
-// ForgetStranger implements peers.Store.
 func (x Sipher) ForgetStranger(ctx context.Context, url string) error {
 	k := sipherServerKey(url)
 	items, err := x.s.t.Get(ctx, k)
@@ -137,7 +131,6 @@ func (x Sipher) ForgetStranger(ctx context.Context, url string) error {
 	return nil
 }
 
-// Announce implements peers.Store.
 func (x Sipher) Announce(ctx context.Context, url string, registered bool) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.Unannounced = !registered
@@ -145,7 +138,6 @@ func (x Sipher) Announce(ctx context.Context, url string, registered bool) error
 	})
 }
 
-// SetKeys implements peers.Store.
 func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error {
 	err := x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
 		r := peers.Server{URL: url, LastSeen: at, CreatedAt: at, IsHealthy: true}
@@ -168,7 +160,6 @@ func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey strin
 	return nil
 }
 
-// ReserveTry implements peers.Store.
 func (x Sipher) ReserveTry(ctx context.Context, url string, now time.Time, every time.Duration) (next time.Time, err error) {
 	err = x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
 		if it == nil {
@@ -191,7 +182,6 @@ func (x Sipher) ReserveTry(ctx context.Context, url string, now time.Time, every
 	return next, err
 }
 
-// MarkAnswering implements peers.Store.
 func (x Sipher) MarkAnswering(ctx context.Context, url string) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.NextTryAt = time.Time{}
@@ -199,7 +189,6 @@ func (x Sipher) MarkAnswering(ctx context.Context, url string) error {
 	})
 }
 
-// MarkUnhealthy implements peers.Store.
 func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason peers.Reason, at time.Time) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.IsHealthy, r.Reason, r.Attempts, r.Exhausted, r.UpdatedAt = false, reason, 0, false, at
@@ -213,7 +202,6 @@ func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason peers.Reas
 	})
 }
 
-// MarkHealthy implements peers.Store.
 func (x Sipher) MarkHealthy(ctx context.Context, url string, at time.Time) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.IsHealthy, r.Reason, r.Attempts, r.Exhausted, r.NextTryAt = true, "", 0, false, time.Time{}
@@ -222,7 +210,6 @@ func (x Sipher) MarkHealthy(ctx context.Context, url string, at time.Time) error
 	})
 }
 
-// CountCheck implements peers.Store.
 func (x Sipher) CountCheck(ctx context.Context, url string, limit int, at time.Time) (n int, err error) {
 	err = x.change(ctx, url, func(r *peers.Server) error {
 		if r.IsHealthy {
@@ -237,7 +224,6 @@ func (x Sipher) CountCheck(ctx context.Context, url string, limit int, at time.T
 	return n, err
 }
 
-// RecordKeyChange implements peers.Store.
 func (x Sipher) RecordKeyChange(ctx context.Context, c peers.KeyChange) error {
 	k := table.Key{PK: sipherKeysPK, SK: keyName(c.URL)}
 	return x.update(ctx, k, func(it *table.Item) (*table.Item, error) {
@@ -257,7 +243,6 @@ func (x Sipher) RecordKeyChange(ctx context.Context, c peers.KeyChange) error {
 	})
 }
 
-// KeyChanges implements peers.Store.
 func (x Sipher) KeyChanges(ctx context.Context) ([]peers.KeyChange, error) {
 	return listed[peers.KeyChange](ctx, x, sipherKeysPK)
 }

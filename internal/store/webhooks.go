@@ -18,7 +18,6 @@ const webhookPK = "W#"
 
 func webhookKey(id string) table.Key { return table.Key{PK: webhookPK, SK: id} }
 
-// Webhooks implements webhook.Store.
 func (s *Store) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
 	items, _, err := s.t.Query(ctx, table.Range{PK: webhookPK})
 	if err != nil {
@@ -39,7 +38,6 @@ func unpackWebhook(it table.Item) (w webhook.Webhook, err error) {
 	return w, err
 }
 
-// Webhook implements webhook.Store.
 func (s *Store) Webhook(ctx context.Context, id string) (webhook.Webhook, error) {
 	key := webhookKey(id)
 	items, err := s.t.Get(ctx, key)
@@ -62,7 +60,6 @@ func webhookWrite(w webhook.Webhook) (table.Item, table.Cond, error) {
 	return table.Item{Key: webhookKey(w.ID), Data: data}, cond, err
 }
 
-// SaveWebhook implements webhook.Store.
 func (s *Store) SaveWebhook(ctx context.Context, w webhook.Webhook) (webhook.Webhook, error) {
 	it, cond, err := webhookWrite(w)
 	if err != nil {
@@ -79,7 +76,6 @@ func savedWebhook(w webhook.Webhook, it *table.Item, err error) (webhook.Webhook
 	return w, nil
 }
 
-// DisableWebhook implements webhook.Store.
 func (s *Store) DisableWebhook(ctx context.Context, w webhook.Webhook) (webhook.Webhook, error) {
 	it, cond, err := webhookWrite(w)
 	if err != nil {
@@ -88,7 +84,6 @@ func (s *Store) DisableWebhook(ctx context.Context, w webhook.Webhook) (webhook.
 	return savedWebhook(w, &it, s.swapWithEvent(ctx, &it, cond, events.OfWebhook(w.ID, activity.HostOf(w.URL), w.LastError, w.FailingSince)))
 }
 
-// DeleteWebhook implements webhook.Store.
 func (s *Store) DeleteWebhook(ctx context.Context, id string) error {
 	w, err := s.Webhook(ctx, id)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 // transport carries requests to a handler without a connection.
 type transport struct{ handler http.Handler }
 
-// RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(r.Context())
 	in.RequestURI, in.RemoteAddr = r.URL.RequestURI(), "inside"

@@ -50,7 +50,7 @@ func (h findHandler) cancel(w http.ResponseWriter, r *http.Request) error {
 		return in.Check()
 	}
 	if err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
 	return api.Answer(w, r, http.StatusOK, done)
 }

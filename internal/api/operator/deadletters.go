@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"fedpost/client"
@@ -56,20 +55,14 @@ func shown(l deadletter.DeadLetter) client.DeadLetter {
 const mostDeadLetters = 200
 
 func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, limit, err := api.ReadPage(r, api.UsualPage, mostDeadLetters, "id", "host", "activity", "type", "since")
-	if err != nil {
-		return err
-	}
-	_, f, err := selection(q)
-	if err != nil {
+	q, limit := api.ReadPage(r, api.UsualPage, mostDeadLetters, "id", "host", "activity", "type", "since")
+	_, f := selection(q)
+	if err := q.Check(); err != nil {
 		return err
 	}
 	ls, next, err := h.deadLetters.DeadLetters(r.Context(), f, q.Get("cursor"), limit)
-	if errors.Is(err, deadletter.ErrBadCursor) {
-		return api.BadCursor()
-	}
 	if err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
 	page := client.DeadLetters{DeadLetters: []client.DeadLetter{}, NextCursor: next}
 	for _, l := range ls {
@@ -79,49 +72,41 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 // selection reads the selection of a query.
-func selection(q url.Values) (s client.Selection, f deadletter.Filter, err error) {
-	s = client.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type")}
-	if s.Since, err = api.Instant(q, "since"); err != nil {
-		return s, f, err
-	}
-	f, faults := filter(s)
-	for name, fault := range faults {
-		return s, f, api.BadParameter(name, "%s", fault)
-	}
-	return s, f, nil
+func selection(q *api.Query) (client.Selection, deadletter.Filter) {
+	s := client.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: q.Instant("since")}
+	return s, filter(s, q.Fault)
 }
 
-// filter is the filter of a selection. The map has its faults, by field.
-func filter(s client.Selection) (deadletter.Filter, map[string]string) {
+// filter is the filter of a selection. It calls fault for each of the selection's faults.
+func filter(s client.Selection, fault func(name, format string, args ...any)) deadletter.Filter {
 	f := deadletter.Filter{Type: s.Type, Since: s.Since}
-	faults := map[string]string{}
 	if s.Activity != "" {
 		id, err := activity.ParseID(s.Activity)
 		if err != nil {
-			faults["activity"] = "is not the id of an activity, which has 26 letters and digits"
+			fault("activity", "is not the id of an activity, which has 26 letters and digits")
 		}
 		f.Activity = id
 	}
 	if s.ID != "" {
 		name, err := deadletter.ParseName(s.ID)
 		if err != nil {
-			faults["id"] = "is not the id of a dead letter as GET /v1/dead-letters shows it"
+			fault("id", "is not the id of a dead letter as GET /v1/dead-letters shows it")
 		}
 		f.Name = name
 	}
 	if s.Host != "" {
 		n, err := registry.ParseName(s.Host)
 		if err != nil {
-			faults["host"] = "is not a host name, with a port if it is not 443"
+			fault("host", "is not a host name, with a port if it is not 443")
 		}
 		if _, many := circuit.FamilyOf(n.Key); many {
-			faults["host"] = "is of a host with its subdomains; name one host"
+			fault("host", "is of a host with its subdomains; name one host")
 		}
 		if f.Host = activity.HostOf(n.URL); f.Host == "" {
 			f.Host, _ = circuit.HostOf(n.Key)
 		}
 	}
-	return f, faults
+	return f
 }
 
 // Bounds of a retry.
@@ -143,15 +128,12 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	s := client.Selection{ID: in.Text("id"), Host: in.Text("host"), Activity: in.Text("activity"), Type: in.Text("type"), Since: in.Instant("since")}
 	limit := in.Number("limit", retryMost)
 	failed, cursor := in.Flag("failed", false), in.Text("cursor")
-	f, faults := filter(s)
+	f := filter(s, in.Fault)
 	if failed && s.ID != "" {
 		in.Fault("failed", "does not go with id: a failed recipient has no dead letter")
 	}
 	if cursor != "" && !failed {
 		in.Fault("cursor", "goes with failed only: a retry of dead letters continues without a cursor")
-	}
-	for name, fault := range faults {
-		in.Fault(name, "%s", fault)
 	}
 	if s == (client.Selection{}) && in.Sound() {
 		in.Fault("since", "is missing; say what to retry by id, host, activity, type or since")
@@ -203,20 +185,15 @@ func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n in
 
 // drop removes dead letters. Their recipients stay dead and cannot be retried any more.
 func (h deadHandlers) drop(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "id", "host", "activity", "type", "since", "limit")
-	if err != nil {
-		return err
-	}
-	limit, err := api.Number(q, "limit", retryDefault, 1, retryMost)
-	if err != nil {
-		return err
-	}
-	s, f, err := selection(q)
-	if err != nil {
-		return err
-	}
+	q := api.ReadQuery(r, "id", "host", "activity", "type", "since", "limit")
+	limit := q.Number("limit", retryDefault, 1, retryMost)
+	s, f := selection(q)
 	if s == (client.Selection{}) {
-		return api.BadParameter("since", "is missing; say what to drop by id, host, activity, type or since")
+		q.Fault("since", "is missing; say what to drop by id, host, activity, type or since")
+	}
+	err := q.Check()
+	if err != nil {
+		return err
 	}
 	var done client.Dropped
 	done.Dropped, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {

@@ -49,16 +49,9 @@ const (
 )
 
 func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "after", "type", "limit", "wait")
-	if err != nil {
-		return err
-	}
-	limit, err := api.Number(q, "limit", api.UsualPage, 1, api.MostPage)
-	if err != nil {
-		return err
-	}
-	wait, err := api.Number(q, "wait", 0, 0, longestWait)
-	if err != nil {
+	q := api.ReadQuery(r, "after", "type", "limit", "wait")
+	limit, wait := q.Number("limit", api.UsualPage, 1, api.MostPage), q.Number("wait", 0, 0, longestWait)
+	if err := q.Check(); err != nil {
 		return err
 	}
 	kinds, err := kindsOf(q.Get("type"))
@@ -68,7 +61,7 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	query := events.Query{After: q.Get("after"), Kinds: kinds, Limit: limit}
 	if query.After == now || query.After == recent {
 		if query.After, err = h.end(r.Context(), query.After == recent); err != nil {
-			return api.Unreachable(err)
+			return api.RecordProblem(err)
 		}
 	}
 	full := false
@@ -86,7 +79,7 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 		return problem.New(http.StatusBadRequest, "The query parameter after is not the value of next in an earlier answer. Leave it out to begin with the oldest event, or give now or recent.")
 	}
 	if err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
 	page := client.Events{Events: make([]client.Event, len(p.Events)), Next: p.Next, More: p.More}
 	for i, e := range p.Events {

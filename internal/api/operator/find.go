@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -54,38 +53,24 @@ const (
 )
 
 func (h findHandler) list(w http.ResponseWriter, r *http.Request) error {
-	q, limit, err := api.ReadPage(r, pageOfActivities, mostActivities, "id", "body", "activityId", "actor", "since", "state")
-	if err != nil {
-		return err
+	q, limit := api.ReadPage(r, pageOfActivities, mostActivities, "id", "body", "activityId", "actor", "since", "state")
+	s, state, body := h.sought(q), api.Choice(q, "state", states...), q.Flag("body")
+	if body && s.ID == "" {
+		q.Fault("body", "needs id: a body is shown for one activity only")
 	}
-	s, err := h.sought(q)
-	if err != nil {
+	if err := q.Check(); err != nil {
 		return err
-	}
-	state, err := api.Choice(q, "state", states...)
-	if err != nil {
-		return err
-	}
-	body, err := api.Choice(q, "body", "true", "false")
-	if err != nil {
-		return err
-	}
-	if body == "true" && s.ID == "" {
-		return api.BadParameter("body", "needs id: a body is shown for one activity only")
 	}
 	page, err := h.page(r.Context(), s, state, q.Get("cursor"), limit)
-	if errors.Is(err, ledger.ErrBadCursor) {
-		return api.BadCursor()
-	}
 	if err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
-	if body == "true" && len(page.Activities) == 1 {
-		body, err := h.FindBody(r.Context(), s.ID)
+	if body && len(page.Activities) == 1 {
+		text, err := h.FindBody(r.Context(), s.ID)
 		if err != nil && !errors.Is(err, ledger.ErrNoContent) && !errors.Is(err, ledger.ErrNoBody) {
-			return api.Unreachable(err)
+			return api.RecordProblem(err)
 		}
-		page.Activities[0].Body = body
+		page.Activities[0].Body = text
 	}
 	return api.Answer(w, r, http.StatusOK, page)
 }
@@ -101,25 +86,25 @@ func stateNames() (all []string) {
 	return all
 }
 
-func (h findHandler) sought(q url.Values) (s ledger.Sought, err error) {
+func (h findHandler) sought(q *api.Query) ledger.Sought {
+	s := ledger.Sought{
+		ActivityID: protocol.Name(q.Get("activityId")), Sender: enqueue.SenderOf(protocol.Name(q.Get("actor"))), Since: q.Instant("since"),
+	}
 	if id := q.Get("id"); id != "" {
+		var err error
 		if s.ID, err = activity.ParseID(id); err != nil {
-			return s, api.BadParameter("id", "is not an id of fedpost, which has 26 letters and digits; use activityId for the activity's own id")
+			q.Fault("id", "is not an id of fedpost, which has 26 letters and digits; use activityId for the activity's own id")
 		}
 	}
-	s.ActivityID, s.Sender = protocol.Name(q.Get("activityId")), enqueue.SenderOf(protocol.Name(q.Get("actor")))
-	for name, value := range map[string]string{"activityId": q.Get("activityId"), "actor": q.Get("actor")} {
-		if len(value) > longestSought {
-			return s, api.BadParameter(name, "has %d bytes; the most is %d", len(value), longestSought)
+	for _, name := range []string{"activityId", "actor"} {
+		if n := len(q.Get(name)); n > longestSought {
+			q.Fault(name, "has %d bytes; the most is %d", n, longestSought)
 		}
-	}
-	if s.Since, err = api.Instant(q, "since"); err != nil {
-		return s, err
 	}
 	if oldest := h.now().Add(-ledger.LongestBack); !s.Since.IsZero() && s.Since.Before(oldest) {
-		return s, api.BadParameter("since", "is too long ago: lists go back for %d days", int(ledger.LongestBack.Hours()/24))
+		q.Fault("since", "is too long ago: lists go back for %d days", int(ledger.LongestBack.Hours()/24))
 	}
-	return s, nil
+	return s
 }
 
 // page reads until it has limit activities in the state, or reaches a bound.

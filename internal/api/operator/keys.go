@@ -34,16 +34,13 @@ type keyHandlers struct {
 }
 
 func (h keyHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage)
-	if err != nil {
+	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage)
+	if err := q.Check(); err != nil {
 		return err
 	}
 	ks, next, err := h.ring.List(r.Context(), q.Get("cursor"), limit)
-	if errors.Is(err, keys.ErrBadCursor) {
-		return api.BadCursor()
-	}
 	if err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
 	page := client.Keys{Keys: make([]client.Key, len(ks)), NextCursor: next}
 	for i, k := range ks {
@@ -53,12 +50,9 @@ func (h keyHandlers) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h keyHandlers) delete(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "force")
-	if err != nil {
-		return err
-	}
-	force, err := api.Choice(q, "force", "true", "false")
-	if err != nil {
+	q := api.ReadQuery(r, "force")
+	force := q.Flag("force")
+	if err := q.Check(); err != nil {
 		return err
 	}
 	id := r.PathValue("id")
@@ -70,9 +64,9 @@ func (h keyHandlers) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	n, atLeast, err := h.needed(r.Context(), id)
 	if err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
-	if n > 0 && force != "true" {
+	if n > 0 && !force {
 		more := ""
 		if atLeast {
 			more = "at least "

@@ -44,21 +44,18 @@ func OutboxRoutes(o Outbox) []api.Route {
 type outboxHandlers struct{ rows Outbox }
 
 func (h outboxHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage, "state")
-	if err != nil {
-		return err
-	}
-	state, err := api.Choice(q, "state", outbox.States...)
-	if err != nil {
-		return err
-	}
+	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage, "state")
+	state := api.Choice(q, "state", outbox.States...)
 	after, ok := rowID(q.Get("cursor"))
+	if err := q.Check(); err != nil {
+		return err
+	}
 	if !ok {
 		return api.BadCursor()
 	}
 	rows, err := h.rows.List(r.Context(), state, after, limit)
 	if err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
 	page := client.OutboxRows{Rows: make([]client.OutboxRow, len(rows))}
 	for i, row := range rows {
@@ -121,27 +118,24 @@ func (h outboxHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	}
 	n, err := h.rows.Retry(r.Context(), id, limit)
 	if err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
 	return api.Answer(w, r, http.StatusAccepted, client.Retried{Retried: n, More: n == limit && id == 0})
 }
 
 func (h outboxHandlers) drop(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "id", "limit")
-	if err != nil {
-		return err
-	}
+	q := api.ReadQuery(r, "id", "limit")
+	limit := q.Number("limit", retryDefault, 1, retryMost)
 	id, ok := rowID(q.Get("id"))
 	if !ok {
-		return api.BadParameter("id", notARow)
+		q.Fault("id", notARow)
 	}
-	limit, err := api.Number(q, "limit", retryDefault, 1, retryMost)
-	if err != nil {
+	if err := q.Check(); err != nil {
 		return err
 	}
 	n, err := h.rows.Drop(r.Context(), id, limit)
 	if err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
 	return api.Answer(w, r, http.StatusOK, client.Dropped{Dropped: n, More: n == limit && id == 0})
 }

@@ -38,15 +38,11 @@ func forget(w http.ResponseWriter, r *http.Request, f Forgetter) error {
 	if err != nil {
 		return err
 	}
-	if _, err := api.ReadQuery(r); err != nil {
+	if err := api.ReadQuery(r).Check(); err != nil {
 		return err
 	}
-	err = f.Forget(r.Context(), id)
-	switch {
-	case errors.Is(err, ledger.ErrNotFound):
-		return api.NoActivity(err)
-	case err != nil:
-		return api.Unreachable(err)
+	if err := f.Forget(r.Context(), id); err != nil {
+		return api.RecordProblem(err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -76,7 +72,7 @@ func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
 	done, err := h.retrier.Retry(r.Context(), id, choice, cursor, h.now().Add(retryTime))
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
-		return api.NoActivity(err)
+		return api.RecordProblem(err)
 	case errors.Is(err, deadletter.ErrBadCursor):
 		in.Fault("cursor", "is not the nextCursor of an earlier answer")
 		return in.Check()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,22 +38,17 @@ type serverHandlers struct {
 }
 
 func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage, "phase", "protocol", "waiting")
-	if err != nil {
-		return err
-	}
-	var f registry.Filter
-	if f.Phase, err = api.Choice(q, "phase", registry.Phases...); err != nil {
-		return err
-	}
-	if f.Protocol, err = api.Choice(q, "protocol", h.Protocols()...); err != nil {
+	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage, "phase", "protocol", "waiting")
+	f := registry.Filter{Phase: api.Choice(q, "phase", registry.Phases...), Protocol: api.Choice(q, "protocol", h.Protocols()...)}
+	count := q.Flag("waiting")
+	if err := q.Check(); err != nil {
 		return err
 	}
 	vs, next, err := h.List(r.Context(), f, q.Get("cursor"), limit)
 	if err != nil {
 		return serverProblem(err)
 	}
-	if err := h.countWaiting(r.Context(), q, vs); err != nil {
+	if err := h.countWaiting(r.Context(), count, vs); err != nil {
 		return err
 	}
 	return api.Answer(w, r, http.StatusOK, client.Servers{Servers: vs, NextCursor: next})
@@ -65,8 +59,9 @@ func (h serverHandlers) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return serverProblem(err)
 	}
-	q, err := api.ReadQuery(r, "waiting")
-	if err != nil {
+	q := api.ReadQuery(r, "waiting")
+	count := q.Flag("waiting")
+	if err := q.Check(); err != nil {
 		return err
 	}
 	v, err := h.Get(r.Context(), n)
@@ -74,7 +69,7 @@ func (h serverHandlers) get(w http.ResponseWriter, r *http.Request) error {
 		return serverProblem(err)
 	}
 	vs := []client.Server{v}
-	if err := h.countWaiting(r.Context(), q, vs); err != nil {
+	if err := h.countWaiting(r.Context(), count, vs); err != nil {
 		return err
 	}
 	return api.Answer(w, r, http.StatusOK, vs[0])
@@ -87,11 +82,10 @@ const (
 	leastOfServer = 10
 )
 
-// countWaiting counts the deliveries that wait for each server, if the request asks for it.
-func (h serverHandlers) countWaiting(ctx context.Context, q url.Values, vs []client.Server) error {
-	count, err := api.Choice(q, "waiting", "true", "false")
-	if err != nil || count != "true" {
-		return err
+// countWaiting counts the deliveries that wait for each server, if asked.
+func (h serverHandlers) countWaiting(ctx context.Context, asked bool, vs []client.Server) error {
+	if !asked {
+		return nil
 	}
 	waited := 0
 	for _, v := range vs {
@@ -117,7 +111,7 @@ func (h serverHandlers) countWaiting(ctx context.Context, q url.Values, vs []cli
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
 	return nil
 }
@@ -128,7 +122,7 @@ func (h serverHandlers) forget(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return serverProblem(err)
 	}
-	if _, err := api.ReadQuery(r); err != nil {
+	if err := api.ReadQuery(r).Check(); err != nil {
 		return err
 	}
 	if err := h.Forget(r.Context(), n); err != nil {
@@ -255,5 +249,5 @@ func serverProblem(err error) error {
 	case errors.Is(err, registry.ErrNotApplicable):
 		return problem.New(http.StatusConflict, "This is not possible for this kind of server: "+err.Error()+".").Because(err)
 	}
-	return api.Unreachable(err)
+	return api.RecordProblem(err)
 }

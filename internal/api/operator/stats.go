@@ -3,7 +3,6 @@ package operator
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -16,24 +15,17 @@ import (
 // StatsRoutes are the routes of statistics.
 func StatsRoutes(reporter *Reporter) []api.Route {
 	return []api.Route{route("GET /v1/stats", func(w http.ResponseWriter, r *http.Request) error {
-		q, err := api.ReadQuery(r, "days", "waiting")
-		if err != nil {
-			return err
-		}
-		days, err := api.Number(q, "days", 1, 1, MostDays)
-		if err != nil {
-			return err
-		}
-		count, err := api.Choice(q, "waiting", "true", "false")
-		if err != nil {
+		q := api.ReadQuery(r, "days", "waiting")
+		days, count := q.Number("days", 1, 1, MostDays), q.Flag("waiting")
+		if err := q.Check(); err != nil {
 			return err
 		}
 		report, err := reporter.Report(r.Context(), days)
-		if err == nil && count == "true" {
+		if err == nil && count {
 			report.Waiting, err = reporter.waiting(r.Context())
 		}
 		if err != nil {
-			return api.Unreachable(err)
+			return api.RecordProblem(err)
 		}
 		return api.Answer(w, r, http.StatusOK, report)
 	}), route("GET /v1/stats/history", reporter.history)}
@@ -49,15 +41,11 @@ var periods = map[period]struct {
 }{"hour": {time.Minute, 60}, "day": {15 * time.Minute, 96}}
 
 func (s *Reporter) history(w http.ResponseWriter, r *http.Request) error {
-	q, err := api.ReadQuery(r, "period")
-	if err != nil {
+	q := api.ReadQuery(r, "period")
+	of := periods[cmp.Or(api.Choice(q, "period", period("hour"), "day"), "hour")]
+	if err := q.Check(); err != nil {
 		return err
 	}
-	p, err := api.Choice(q, "period", period("hour"), "day")
-	if err != nil {
-		return err
-	}
-	of := periods[cmp.Or(p, "hour")]
 	h, ok := s.Tally.Series(of.step, of.steps)
 	if !ok {
 		return problem.Typed(http.StatusNotFound, "no-history", "No history",
@@ -76,16 +64,13 @@ type Follows interface {
 // FollowRoutes are the routes of Sipher's follows.
 func FollowRoutes(f Follows) []api.Route {
 	return []api.Route{route("GET /v1/follows", func(w http.ResponseWriter, r *http.Request) error {
-		q, limit, err := api.ReadPage(r, api.UsualPage, api.MostPage)
-		if err != nil {
+		q, limit := api.ReadPage(r, api.UsualPage, api.MostPage)
+		if err := q.Check(); err != nil {
 			return err
 		}
 		fs, next, err := f.Follows(r.Context(), q.Get("cursor"), limit)
-		if errors.Is(err, follow.ErrCursor) {
-			return api.BadCursor()
-		}
 		if err != nil {
-			return api.Unreachable(err)
+			return api.RecordProblem(err)
 		}
 		page := client.Follows{Follows: make([]client.Follow, len(fs)), NextCursor: next}
 		for i, f := range fs {

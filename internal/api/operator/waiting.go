@@ -39,8 +39,8 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 	if _, many := circuit.FamilyOf(n.Key); n.ByURL() || many {
 		return serverProblem(fmt.Errorf("%w: deliveries wait for hosts and inboxes only", registry.ErrNotApplicable))
 	}
-	q, limit, err := api.ReadPage(r, api.UsualPage, mostDeadLetters)
-	if err != nil {
+	q, limit := api.ReadPage(r, api.UsualPage, mostDeadLetters)
+	if err := q.Check(); err != nil {
 		return err
 	}
 	shard, after, err := parseWaitingCursor(q.Get("cursor"))
@@ -51,7 +51,7 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 	for shard < parking.Shards && len(page.Deliveries) < limit {
 		ps, next, err := h.lots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
 		if err != nil {
-			return api.Unreachable(err)
+			return api.RecordProblem(err)
 		}
 		for _, p := range ps {
 			page.Deliveries = append(page.Deliveries, waiting(p))
@@ -64,7 +64,7 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 		page.NextCursor = formatWaitingCursor(shard, after)
 	}
 	if page.Count, err = h.lots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
 	if page.AtLeast = page.Count > mostCounted; page.AtLeast {
 		page.Count = mostCounted

@@ -50,12 +50,12 @@ func shownWebhook(w webhook.Webhook) client.Webhook {
 }
 
 func (h webhookHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
+	if err := api.ReadQuery(r).Check(); err != nil {
 		return err
 	}
 	all, err := h.webhooks.Webhooks(r.Context())
 	if err != nil {
-		return api.Unreachable(err)
+		return api.RecordProblem(err)
 	}
 	page := client.Webhooks{Webhooks: []client.Webhook{}}
 	for _, one := range all {
@@ -72,11 +72,11 @@ func noWebhook(err error) error {
 	case errors.Is(err, webhook.ErrTooMany):
 		return problem.New(http.StatusConflict, "There are 20 webhooks, which is the most. Delete one first.")
 	}
-	return api.Unreachable(err)
+	return api.RecordProblem(err)
 }
 
 func (h webhookHandlers) get(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
+	if err := api.ReadQuery(r).Check(); err != nil {
 		return err
 	}
 	one, err := h.webhooks.Webhook(r.Context(), r.PathValue("id"))
@@ -147,7 +147,7 @@ func (h webhookHandlers) target(in *api.Object, given string) string {
 }
 
 func (h webhookHandlers) delete(w http.ResponseWriter, r *http.Request) error {
-	if _, err := api.ReadQuery(r); err != nil {
+	if err := api.ReadQuery(r).Check(); err != nil {
 		return err
 	}
 	if err := h.webhooks.DeleteWebhook(r.Context(), r.PathValue("id")); err != nil {

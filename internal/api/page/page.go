@@ -123,7 +123,6 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 // mostForm is the longest body of a form, in bytes.
 const mostForm = 64 << 10
 
-// ServeHTTP implements http.Handler.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)

@@ -18,7 +18,6 @@ type Times struct {
 // longestTime bounds an answer: beyond it fedpost itself gives a request up.
 const longestTime = 15 * time.Second
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (t *Times) UnmarshalText(b []byte) error {
 	text := string(b)
 	if text == "" || text == "0" {
@@ -47,7 +46,6 @@ func (t *Times) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// MarshalText implements encoding.TextMarshaler.
 func (t Times) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 func (t Times) String() string {

@@ -97,7 +97,6 @@ func (o *Outbound) check(r *report) {
 // Proxy is the URL of a proxy; nil: none.
 type Proxy struct{ *url.URL }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (p *Proxy) UnmarshalText(b []byte) error {
 	u, err := url.Parse(string(b))
 	if err != nil || u.Scheme != "http" && u.Scheme != "socks5" || u.Hostname() == "" || u.Port() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
@@ -110,7 +109,6 @@ func (p *Proxy) UnmarshalText(b []byte) error {
 // Prefixes is a list of networks.
 type Prefixes []netip.Prefix
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (p *Prefixes) UnmarshalText(b []byte) error {
 	for s := range strings.SplitSeq(string(b), ",") {
 		prefix, err := netip.ParsePrefix(strings.TrimSpace(s))

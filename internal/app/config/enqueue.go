@@ -64,7 +64,6 @@ func (p Priorities) ByType() map[string]activity.Priority {
 // Words is a list of words.
 type Words []string
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (w *Words) UnmarshalText(b []byte) error {
 	for s := range strings.SplitSeq(string(b), ",") {
 		if s = strings.TrimSpace(s); s != "" {

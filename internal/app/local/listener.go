@@ -205,7 +205,6 @@ type readBody struct {
 	read func()
 }
 
-// Read implements io.Reader.
 func (b *readBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {

@@ -42,10 +42,8 @@ func newClient(endpoint string, headers map[string]string) *client {
 	}
 }
 
-// Start implements otlptrace.Client.
 func (c *client) Start(context.Context) error { return nil }
 
-// Stop implements otlptrace.Client.
 func (c *client) Stop(context.Context) error {
 	c.http.CloseIdleConnections()
 	return nil

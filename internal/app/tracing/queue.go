@@ -45,7 +45,6 @@ func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 // sender sends what is in a queue, for the batching processor.
 type sender struct{ *queue }
 
-// Shutdown implements sdk.SpanExporter.
 func (q sender) Shutdown(ctx context.Context) error { return q.out.Shutdown(ctx) }
 
 // ExportSpans implements sdk.SpanExporter. Failures are counted, logged once a minute at most, and

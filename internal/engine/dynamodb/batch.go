@@ -26,7 +26,6 @@ const (
 	parallel = 4
 )
 
-// Get implements table.Table.
 func (t *Table) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
 	// DynamoDB refuses a batch that names a key twice.
 	seen := make(map[table.Key]bool, len(keys))
@@ -100,7 +99,6 @@ func (t *Table) getOne(ctx context.Context, k table.Key, got map[table.Key]table
 	return nil
 }
 
-// PutAll implements table.Table.
 func (t *Table) PutAll(ctx context.Context, items []table.Item) error {
 	var writes []write
 	for _, it := range items {
@@ -115,7 +113,6 @@ func (t *Table) PutAll(ctx context.Context, items []table.Item) error {
 	return t.writeAll(ctx, "put", writes)
 }
 
-// DeleteAll implements table.Table.
 func (t *Table) DeleteAll(ctx context.Context, keys []table.Key) error {
 	var writes []write
 	for _, k := range keys {

@@ -13,7 +13,6 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// Query implements table.Table.
 func (t *Table) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {
 	if r.To != "" && r.From >= r.To {
 		return nil, false, nil // DynamoDB calls an empty range an error
@@ -68,7 +67,6 @@ func rangeCondition(r table.Range) (*string, attributes) {
 	return &text, values
 }
 
-// Due implements table.Table.
 func (t *Table) Due(ctx context.Context, shard string, by time.Time, limit int) ([]table.Item, error) {
 	items, _, err := t.page(ctx, &dynamodb.QueryInput{
 		TableName: &t.name, IndexName: aws.String(DueIndex),

@@ -12,7 +12,6 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// Put implements table.Table.
 func (t *Table) Put(ctx context.Context, it table.Item, cond table.Cond) error {
 	if err := it.Check(); err != nil {
 		return err
@@ -32,7 +31,6 @@ func (t *Table) Put(ctx context.Context, it table.Item, cond table.Cond) error {
 	})
 }
 
-// Delete implements table.Table.
 func (t *Table) Delete(ctx context.Context, k table.Key, cond table.Cond) error {
 	if err := k.Check(); err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Depth implements queue.Queue.
 func (q *mq) Depth(ctx context.Context) (d queue.Depth, err error) {
 	err = q.ask(ctx, `SELECT count(*) FILTER (WHERE visible <= now), count(*) FILTER (WHERE visible > now AND receives > 0),
 		count(*) FILTER (WHERE visible > now AND receives = 0) FROM fedpost.`+q.leases+`, t WHERE queue = $2`, &d.Visible, &d.InFlight, &d.Delayed)

@@ -57,7 +57,6 @@ const hide = withNow + `, l AS MATERIALIZED (
 )
 SELECT idle, long FROM l`
 
-// ChangeVisibility implements queue.Queue.
 func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Duration) error {
 	var state queue.InFlight
 	h, err := queue.ParseHandle(q.name, receipt)

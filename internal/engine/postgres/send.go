@@ -22,7 +22,6 @@ type mq struct {
 	order  *queue.FairOrder // nil: the queue is not fair
 }
 
-// Capabilities implements queue.Sender.
 func (q *mq) Capabilities() queue.Capabilities { return q.typ.Of(q.name) }
 
 // columns are the messages of a portion, as the arrays of a statement.
@@ -58,12 +57,10 @@ func digest(parts ...string) []byte {
 	return b
 }
 
-// Send implements queue.Sender.
 func (q *mq) Send(ctx context.Context, m queue.Message) error {
 	return q.SendBatch(ctx, []queue.Message{m})[0]
 }
 
-// SendBatch implements queue.Sender.
 func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	insert := q.insertStandard
 	if q.fifo {

@@ -38,7 +38,6 @@ const (
 	few = 8
 )
 
-// Get implements table.Table.
 func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
 	if err := table.CheckAll(keys); err != nil {
 		return nil, fmt.Errorf("get: %w", err)
@@ -64,7 +63,6 @@ func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.I
 	return found, nil
 }
 
-// Query implements table.Table.
 func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {
 	statement, args := `SELECT `+columnsOfItem+` FROM fedpost.item i WHERE pk = $1 AND sk >= $2 `, []any{partition(r.PK), []byte(r.From)}
 	if r.To != "" {
@@ -88,7 +86,6 @@ func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, err
 	return items, false, nil
 }
 
-// Due implements table.Table.
 func (t *tbl) Due(ctx context.Context, shard string, by time.Time, limit int) ([]table.Item, error) {
 	args, bounded := []any{[]byte(shard), table.Nanos(by)}, ``
 	if limit > 0 {
@@ -121,12 +118,10 @@ func (t *tbl) list(ctx context.Context, queries ...query) (items []table.Item, e
 	return items, err
 }
 
-// Put implements table.Table.
 func (t *tbl) Put(ctx context.Context, it table.Item, cond table.Cond) error {
 	return t.Transact(ctx, []table.Op{{Put: &it, Cond: cond}})
 }
 
-// Delete implements table.Table.
 func (t *tbl) Delete(ctx context.Context, k table.Key, cond table.Cond) error {
 	return t.Transact(ctx, []table.Op{{Delete: &k, Cond: cond}})
 }
@@ -300,7 +295,6 @@ const (
 		ORDER BY i.pk, i.sk FOR UPDATE OF i))`
 )
 
-// PutAll implements table.Table.
 func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
 	if err := table.CheckAll(items); err != nil {
 		return fmt.Errorf("write to the table: %w", err)
@@ -338,7 +332,6 @@ func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
 	return nil
 }
 
-// DeleteAll implements table.Table.
 func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
 	if err := table.CheckAll(keys); err != nil {
 		return fmt.Errorf("delete from the table: %w", err)

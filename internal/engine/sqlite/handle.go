@@ -37,7 +37,6 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 	return nil
 }
 
-// ChangeVisibility implements queue.Queue.
 func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Duration) error {
 	h, err := queue.ParseHandle(q.name, receipt)
 	if err == nil {
@@ -78,7 +77,6 @@ func (q *mq) hide(s *session, h queue.Handle, d time.Duration) error {
 	return settleGroup(s, q.name, group, now)
 }
 
-// Depth implements queue.Queue.
 func (q *mq) Depth(ctx context.Context) (queue.Depth, error) {
 	var d queue.Depth
 	now := q.now().UnixMilli()

@@ -12,7 +12,6 @@ import (
 	"fedpost/internal/engine/wakeup"
 )
 
-// Receive implements queue.Queue.
 func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
 	if q.writer == nil {
 		return nil, errToRead

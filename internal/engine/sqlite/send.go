@@ -16,10 +16,8 @@ type mq struct {
 	order  *queue.FairOrder // nil: the queue is not fair
 }
 
-// Capabilities implements queue.Sender.
 func (q *mq) Capabilities() queue.Capabilities { return q.typ.Of(q.name) }
 
-// Send implements queue.Sender.
 func (q *mq) Send(ctx context.Context, m queue.Message) error {
 	if err := m.Check(q.fifo); err != nil {
 		return err
@@ -27,7 +25,6 @@ func (q *mq) Send(ctx context.Context, m queue.Message) error {
 	return q.insert(ctx, []queue.Message{m})
 }
 
-// SendBatch implements queue.Sender.
 func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	return queue.InPortions(ms, q.fifo, func(some []queue.Message) error { return q.insert(ctx, some) })
 }

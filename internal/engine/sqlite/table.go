@@ -14,7 +14,6 @@ type tbl struct{ *Engine }
 
 const selectItem = `SELECT pk, sk, fence, data, expires, coalesce(due_shard, ''), due_at FROM item `
 
-// Get implements table.Table.
 func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
 	if err := table.CheckAll(keys); err != nil {
 		return nil, fmt.Errorf("get: %w", err)
@@ -46,7 +45,6 @@ func (t *tbl) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.I
 // little is how many items may be read on the writer's session: writes wait meanwhile.
 const little = 16
 
-// Query implements table.Table.
 func (t *tbl) Query(ctx context.Context, r table.Range) ([]table.Item, bool, error) {
 	query, args := selectItem+`WHERE pk = ? AND sk >= ? `, []any{r.PK, r.From}
 	if r.To != "" {
@@ -85,24 +83,6 @@ func (t *tbl) some(ctx context.Context, query string, args []any, limit int) ([]
 	return t.list(ctx, t.read, query, append(args, limit)...)
 }
 
-// Partitions returns the partitions whose names begin with a prefix that is not empty, in
-// order. The port has no such verb, as DynamoDB would have to read the whole table.
-func (e *Engine) Partitions(ctx context.Context, prefix string) (all []string, err error) {
-	r := table.Prefix("", prefix)
-	err = e.read(ctx, func(s *session) error {
-		all = nil
-		return s.each(`SELECT DISTINCT pk FROM item WHERE pk >= ? AND pk < ? ORDER BY pk`, []any{r.From, r.To}, func(scan func(...any) error) error {
-			all = append(all, "")
-			return scan(&all[len(all)-1])
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("partitions of %s: %w", prefix, err)
-	}
-	return all, nil
-}
-
-// Due implements table.Table.
 func (t *tbl) Due(ctx context.Context, shard string, by time.Time, limit int) ([]table.Item, error) {
 	if limit <= 0 {
 		limit = -1
@@ -114,17 +94,14 @@ func (t *tbl) Due(ctx context.Context, shard string, by time.Time, limit int) ([
 	return items, nil
 }
 
-// Put implements table.Table.
 func (t *tbl) Put(ctx context.Context, it table.Item, cond table.Cond) error {
 	return t.Transact(ctx, []table.Op{{Put: &it, Cond: cond}})
 }
 
-// Delete implements table.Table.
 func (t *tbl) Delete(ctx context.Context, k table.Key, cond table.Cond) error {
 	return t.Transact(ctx, []table.Op{{Delete: &k, Cond: cond}})
 }
 
-// Transact implements table.Table.
 func (t *tbl) Transact(ctx context.Context, ops []table.Op) error {
 	if err := table.CheckOps(ops); err != nil || len(ops) == 0 {
 		return err
@@ -151,7 +128,6 @@ func (t *tbl) Transact(ctx context.Context, ops []table.Op) error {
 // a long list does not hold up other writers.
 const step = 100
 
-// PutAll implements table.Table.
 func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
 	if err := table.CheckAll(items); err != nil {
 		return fmt.Errorf("write to the table: %w", err)
@@ -159,7 +135,6 @@ func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
 	return inSteps(ctx, t.Engine, items, put)
 }
 
-// DeleteAll implements table.Table.
 func (t *tbl) DeleteAll(ctx context.Context, keys []table.Key) error {
 	if err := table.CheckAll(keys); err != nil {
 		return fmt.Errorf("delete from the table: %w", err)

@@ -23,7 +23,6 @@ const (
 	tries = 4
 )
 
-// SendBatch implements queue.Sender.
 func (q *Queue) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	errs := make([]error, len(ms))
 	var fit []int

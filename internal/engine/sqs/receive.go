@@ -15,7 +15,6 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Receive implements queue.Queue.
 func (q *Queue) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
 	if err := o.Check(); err != nil {
 		return nil, err

@@ -13,7 +13,6 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Send implements queue.Sender.
 func (q *Queue) Send(ctx context.Context, m queue.Message) error {
 	if err := m.Check(q.fifo); err != nil {
 		return err

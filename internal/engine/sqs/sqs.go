@@ -59,7 +59,6 @@ func New(client *sqs.Client, url string, name queue.Name, typ queue.Type) *Queue
 	}
 }
 
-// Capabilities implements queue.Sender.
 func (q *Queue) Capabilities() queue.Capabilities { return q.typ.Of(q.name) }
 
 // groupID and deduplicationID hash any string into an id that SQS takes: at most
@@ -83,7 +82,6 @@ func seconds(d time.Duration) int32 {
 	return int32((d + time.Second - 1) / time.Second)
 }
 
-// Delete implements queue.Queue.
 func (q *Queue) Delete(ctx context.Context, handle string) error {
 	_, err := q.remove(ctx, &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: &handle})
 	if err != nil {
@@ -107,7 +105,6 @@ func handleError(err error) error {
 	return err
 }
 
-// ChangeVisibility implements queue.Queue.
 func (q *Queue) ChangeVisibility(ctx context.Context, handle string, d time.Duration) error {
 	if err := queue.CheckVisibility(d); err != nil {
 		return err
@@ -121,7 +118,6 @@ func (q *Queue) ChangeVisibility(ctx context.Context, handle string, d time.Dura
 	return nil
 }
 
-// Depth implements queue.Queue.
 func (q *Queue) Depth(ctx context.Context) (queue.Depth, error) {
 	const visible, inFlight, delayed = types.QueueAttributeNameApproximateNumberOfMessages,
 		types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,

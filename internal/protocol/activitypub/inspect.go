@@ -12,7 +12,6 @@ import (
 // inspector looks at activities before they are accepted.
 type inspector struct{}
 
-// Inspect implements protocol.Inspector.
 func (inspector) Inspect(body string) (protocol.Content, []protocol.Fault) {
 	h, ok := readHead(body)
 	var faults []protocol.Fault

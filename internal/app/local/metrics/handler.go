@@ -64,10 +64,8 @@ type state struct {
 	stats    client.Stats
 }
 
-// Describe implements prometheus.Collector.
 func (s state) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, out) }
 
-// Collect implements prometheus.Collector.
 func (s state) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)

@@ -32,7 +32,6 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // recipients collects what a Tally has counted since the process began.
 type recipients struct{ tally *stats.Tally }
 
-// Describe implements prometheus.Collector.
 func (c recipients) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
 
 // Collect implements prometheus.Collector. Counters begin with 0, so that the first count is an

@@ -111,5 +111,4 @@ func (id Identity) String() string {
 // GoString keeps %#v from printing the private fields.
 func (id Identity) GoString() string { return id.String() }
 
-// LogValue implements slog.LogValuer.
 func (id Identity) LogValue() slog.Value { return slog.StringValue(id.String()) }

@@ -32,7 +32,6 @@ func NewHandler(c HandlerConfig) *Handler {
 	return &Handler{c, newDirectory(c.Identity, c.Registry, c.Now), newCallbacks(c.HTTP, c.Now)}
 }
 
-// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost:
