@@ -173,7 +173,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.ListenConfi
 	if err := ports.SealIn(ctx, sealingKey(dir)); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	if err := engine.Recall(ctx); err != nil {
+	if err := errors.Join(engine.Recall(ctx), ports.Index(ctx, engine.Partitions)); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	if err := local.AfterRestore(dir, func() error { return ports.BeginEvents(ctx) }); err != nil {

@@ -8,6 +8,7 @@ package app
 import (
 	"context"
 	"crypto"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -118,6 +119,17 @@ func (p Ports) random() func() float64 {
 
 func (p Ports) store() *store.Store {
 	return store.New(p.Table, p.now()).Alone(p.Alone).WithEvents(p.keepEvents, p.Notifier)
+}
+
+// Index adds dead letters and keys of earlier versions to the indexes by host and by id. It reads
+// all of them, once; later calls read two items. For partitions see Store.IndexKeys.
+func (p Ports) Index(ctx context.Context, partitions func(ctx context.Context, prefix string) ([]string, error)) error {
+	letters, errLetters := p.store().IndexDeadLetters(ctx)
+	ks, errKeys := p.store().IndexKeys(ctx, partitions)
+	if letters+ks > 0 {
+		p.Log.InfoContext(ctx, "indexed the dead letters and keys of an earlier version", "dead_letters", letters, "keys", ks)
+	}
+	return errors.Join(errLetters, errKeys)
 }
 
 func (p Ports) ring() *keys.Ring {

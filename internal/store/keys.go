@@ -29,12 +29,14 @@ func listedKey(id string) table.Key { return table.Key{PK: keyList, SK: keyName(
 func publicKey(id string) table.Key { return table.Key{PK: publicPrefix + id, SK: "KEY"} }
 func sealedKey(id string) table.Key { return table.Key{PK: sealedPrefix + id, SK: "KEY"} }
 
-// shownKey is a key's public item.
+// shownKey is a key's public item. In version 1 of this layout it was the only item,
+// with the sealed half in Private.
 type shownKey struct {
 	// ID is set in the list, whose sort key may have a digest.
 	ID        string    `json:"id,omitempty"`
 	Type      keys.Type `json:"type"`
 	PublicPEM string    `json:"public"`
+	Private   []byte    `json:"sealed,omitempty"`
 	CreatedAt time.Time `json:"created"`
 }
 
@@ -81,29 +83,53 @@ func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
 	return keys.ErrExists
 }
 
-func (s *Store) Key(ctx context.Context, id string) (k keys.Sealed, err error) {
-	err = s.readKey(ctx, sealedKey(id), &k)
-	k.ID = id
-	return k, err
+// Key implements keys.Store. It reads the public item only where there is no
+// sealed one: a key of version 1 of the layout, which is split when it is next
+// put.
+func (s *Store) Key(ctx context.Context, id string) (keys.Sealed, error) {
+	k := keys.Sealed{ID: id}
+	for range 2 {
+		found, err := s.readKey(ctx, sealedKey(id), &k)
+		if err != nil || found {
+			return k, err
+		}
+		if found, err = s.readKey(ctx, publicKey(id), &k); err != nil {
+			return k, err
+		}
+		if !found {
+			break
+		}
+		if len(k.Private) > 0 {
+			return k, nil
+		}
+		// The key was put between the two reads.
+	}
+	return keys.Sealed{}, keys.ErrNotFound
 }
 
 func (s *Store) PublicKey(ctx context.Context, id string) (keys.Public, error) {
 	var k shownKey
-	err := s.readKey(ctx, publicKey(id), &k)
-	return keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, err
+	found, err := s.readKey(ctx, publicKey(id), &k)
+	if err != nil {
+		return keys.Public{}, err
+	}
+	if !found {
+		return keys.Public{}, keys.ErrNotFound
+	}
+	return keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, nil
 }
 
-// readKey reads an item into v, or returns keys.ErrNotFound.
-func (s *Store) readKey(ctx context.Context, key table.Key, v any) error {
+// readKey reads an item into v and reports whether there is one.
+func (s *Store) readKey(ctx context.Context, key table.Key, v any) (bool, error) {
 	items, err := s.t.Get(ctx, key)
 	if err != nil {
-		return fmt.Errorf("read key: %w", err)
+		return false, fmt.Errorf("read key: %w", err)
 	}
 	it, ok := items[key]
 	if !ok {
-		return keys.ErrNotFound
+		return false, nil
 	}
-	return decode(it, v)
+	return true, decode(it, v)
 }
 
 func (s *Store) DeleteKey(ctx context.Context, id string) error {

@@ -83,6 +83,23 @@ func (t *tbl) some(ctx context.Context, query string, args []any, limit int) ([]
 	return t.list(ctx, t.read, query, append(args, limit)...)
 }
 
+// Partitions returns the partitions whose names begin with a prefix that is not empty, in
+// order. The port has no such verb, as DynamoDB would have to read the whole table.
+func (e *Engine) Partitions(ctx context.Context, prefix string) (all []string, err error) {
+	r := table.Prefix("", prefix)
+	err = e.read(ctx, func(s *session) error {
+		all = nil
+		return s.each(`SELECT DISTINCT pk FROM item WHERE pk >= ? AND pk < ? ORDER BY pk`, []any{r.From, r.To}, func(scan func(...any) error) error {
+			all = append(all, "")
+			return scan(&all[len(all)-1])
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("partitions of %s: %w", prefix, err)
+	}
+	return all, nil
+}
+
 func (t *tbl) Due(ctx context.Context, shard string, by time.Time, limit int) ([]table.Item, error) {
 	if limit <= 0 {
 		limit = -1
