@@ -33,7 +33,7 @@ type commands struct {
 	Send       send              `cmd:"" help:"Send an activity, or a Sipher job."`
 	Status     status            `cmd:"" help:"Show the state of an activity and of each recipient."`
 	Activities activitiesCommand `cmd:"" help:"List activities, the newest first, by actor, state and time."`
-	Cancel     cancel            `cmd:"" help:"Cancel an activity: recipients that do not have it yet do not get it."`
+	Cancel     cancel            `cmd:"" help:"Cancel an activity: stop what is not delivered yet."`
 	Retry      retry             `cmd:"" help:"Give failed and dead recipients of an activity fresh attempts."`
 	Events     eventsCommand     `cmd:"" help:"List or follow events: what became of deliveries and servers."`
 	Webhooks   webhooksCommand   `cmd:"" help:"List, set, delete and test webhooks: URLs that get events."`
