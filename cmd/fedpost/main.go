@@ -27,7 +27,7 @@ import (
 // line has.
 type commands struct {
 	Up   up          `cmd:"" help:"Run everything in one process, as a server."`
-	Demo demo        `cmd:"" help:"Send activities to sample servers that accept, throttle, hang, refuse or vanish, and show the results."`
+	Demo demo        `cmd:"" help:"Send activities to sample servers that accept, fail at first, are gone or hang, and show the results."`
 	Sink sinkCommand `cmd:"" help:"Receive activities on this machine for trials: verify each signature and print a line."`
 
 	Send       send              `cmd:"" help:"Send an activity, or a Sipher job."`
