@@ -34,8 +34,8 @@ func (s *Stats) whole() bool { return !s.At.IsZero() }
 // off is counted each time, and once more at its end.
 var countNames = map[string]string{
 	"accepted": "recipients accepted", "attempts": "requests made", "duplicates": "calls that repeated a key",
-	"deduplicationFallbacks": "calls without a look at their key", "unrecorded": "activities without a record", "revived": "dead, and parked again when the server was back",
-	"retrying": "put off to try again", "parked": "put off until the server is back", "failed": "refused for good", "dead": "given up",
+	"deduplicationFallbacks": "calls whose key could not be looked up", "unrecorded": "activities without a record", "revived": "dead, and parked again when the server was back",
+	"retrying": "to be tried again", "parked": "parked until the server is back", "failed": "refused for good", "dead": "given up",
 }
 
 // CountName says in words what a count of Stats is of.

@@ -37,5 +37,5 @@ func showActivities(out io.Writer, all []client.FoundActivity) error {
 	for i, a := range all {
 		rows[i] = []string{a.ID, when(a.CreatedAt), a.Status, a.Type, counts(a.Counts), a.Actor, a.ActivityID}
 	}
-	return table(out, []string{"ID", "HANDED OVER", "STATE", "TYPE", "RECIPIENTS", "ACTOR", "ACTIVITY"}, rows)
+	return table(out, []string{"ID", "ACCEPTED", "STATE", "TYPE", "RECIPIENTS", "ACTOR", "ACTIVITY"}, rows)
 }

@@ -27,13 +27,13 @@ import (
 // line has.
 type commands struct {
 	Up   up          `cmd:"" help:"Run everything in one process, as a server."`
-	Demo demo        `cmd:"" help:"Send activities to sample servers that accept, throttle, hang, refuse or vanish, and show the results."`
+	Demo demo        `cmd:"" help:"Send activities to sample servers that accept, fail at first, are gone or hang, and show the results."`
 	Sink sinkCommand `cmd:"" help:"Receive activities on this machine for trials: verify each signature and print a line."`
 
 	Send       send              `cmd:"" help:"Send an activity, or a Sipher job."`
 	Status     status            `cmd:"" help:"Show the state of an activity and of each recipient."`
 	Activities activitiesCommand `cmd:"" help:"List activities, the newest first, by actor, state and time."`
-	Cancel     cancel            `cmd:"" help:"Cancel an activity: recipients that do not have it yet do not get it."`
+	Cancel     cancel            `cmd:"" help:"Cancel an activity: stop what is not delivered yet."`
 	Retry      retry             `cmd:"" help:"Give failed and dead recipients of an activity fresh attempts."`
 	Events     eventsCommand     `cmd:"" help:"List or follow events: what became of deliveries and servers."`
 	Webhooks   webhooksCommand   `cmd:"" help:"List, set, delete and test webhooks: URLs that get events."`

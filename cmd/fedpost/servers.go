@@ -18,9 +18,9 @@ type serversCommand struct {
 	Block   serversBlock   `cmd:"" help:"Refuse all deliveries to a server."`
 	Unblock serversUnblock `cmd:"" help:"Undo a block."`
 	Pause   serversPause   `cmd:"" help:"Pause deliveries to a server; they wait."`
-	Resume  serversResume  `cmd:"" help:"Mark a paused, unhealthy or gone server as healthy."`
+	Resume  serversResume  `cmd:"" help:"End a pause, an outage or the state gone of a server."`
 	Check   serversCheck   `cmd:"" help:"Probe an unhealthy server within a minute."`
-	Limit   serversLimit   `cmd:"" help:"Limit the deliveries to a server per minute."`
+	Limit   serversLimit   `cmd:"" help:"Limit the deliveries a minute to a server."`
 	Pin     serversPin     `cmd:"" help:"Pin the public keys of a Sipher server, after its operator has confirmed them."`
 }
 
@@ -216,7 +216,7 @@ func (c serversCheck) Run(ctx context.Context, out io.Writer) error {
 type serversLimit struct {
 	named
 	PerMinute natural `arg:"" help:"Deliveries a minute; 0 for no limit."`
-	Burst     natural `help:"How many deliveries may go out at once. Default: those of five seconds."`
+	Burst     natural `help:"How many deliveries may go out at once. Default: the deliveries of five seconds."`
 }
 
 // Run sets the limit.

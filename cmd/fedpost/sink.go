@@ -16,7 +16,7 @@ import (
 
 type sinkCommand struct {
 	reach
-	Listen string `help:"Address to listen on. Default: loopback only." default:"127.0.0.1:8090"`
+	Listen string `help:"Address to listen on." default:"127.0.0.1:8090"`
 }
 
 // Run receives until it is stopped.

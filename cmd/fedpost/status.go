@@ -25,7 +25,7 @@ type status struct {
 	Limit positive `help:"List at most this many recipients." default:"50"`
 	State string   `help:"List only recipients in this state, such as failed." enum:"${states}" default:""`
 	Host  string   `help:"List only recipients on this host."`
-	Body  bool     `help:"Print only the activity, if it is stored: once a recipient has refused it."`
+	Body  bool     `help:"Print only the activity, if it is stored, as after a refusal."`
 	Wait  bool     `help:"Wait until all recipients are finished. Exit status: 0 if none missed the activity, 3 if some did, 1 for everything else."`
 }
 
@@ -80,7 +80,7 @@ func showStatus(out io.Writer, s client.Status, about []client.FoundActivity) er
 		if a.Bytes > 0 {
 			size = fmt.Sprintf("%d bytes", a.Bytes)
 		}
-		if err := facts(out, "type", a.Type, "actor", a.Actor, "activity", a.ActivityID, "object", a.Object, "handed over", when(a.CreatedAt), "size", size); err != nil {
+		if err := facts(out, "type", a.Type, "actor", a.Actor, "activity", a.ActivityID, "object", a.Object, "accepted", when(a.CreatedAt), "size", size); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func (d *delivery) reserveTry(ctx context.Context) (o outcome.Outcome, ok bool) 
 		return outcome.Outcome{}, true
 	}
 	return outcome.Outcome{
-		Class: outcome.Retry, Try: outcome.Waiting, RetryAfter: next, Err: "waits for its turn: the server does not answer in time",
+		Class: outcome.Retry, Try: outcome.Waiting, RetryAfter: next, Err: "the server does not answer in time; one of its jobs is tried every two seconds",
 	}, false
 }
 

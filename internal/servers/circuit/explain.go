@@ -28,7 +28,7 @@ func (s State) Explain(now time.Time) string {
 	if limit := s.Limited(now); limit > 0 {
 		return "gets " + strconv.Itoa(limit) + " deliveries a minute"
 	}
-	return "accepts deliveries; this one waits for its turn"
+	return "accepts deliveries; this one waits to be released"
 }
 
 func (s State) outageBegan() time.Time {

@@ -21,7 +21,7 @@ func TestAStateSaysInWordsWhyDeliveriesWait(t *testing.T) {
 		"paused, until it is resumed":                                   {Phase: Paused},
 		"blocked, so this ends within a minute: spam":                   {Phase: Blocked, Why: "spam"},
 		"gets 60 deliveries a minute":                                   {Phase: Healthy, Rate: 60},
-		"accepts deliveries; this one waits for its turn":               {Phase: Healthy},
+		"accepts deliveries; this one waits to be released":             {Phase: Healthy},
 		"no delivery accepted since 2026-11-19 23:00 UTC":               {Phase: Unhealthy, DownSince: at(-13 * time.Hour)},
 	} {
 		if got := s.Explain(now); got != want {
