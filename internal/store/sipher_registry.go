@@ -107,8 +107,8 @@ func (x Sipher) Seen(ctx context.Context, url string, at time.Time) error {
 	})
 }
 
-// Befriend implements peers.Store.
-func (x Sipher) Befriend(ctx context.Context, url string) error {
+// MakeKnown implements peers.Store.
+func (x Sipher) MakeKnown(ctx context.Context, url string) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.Stranger = false
 		return nil
