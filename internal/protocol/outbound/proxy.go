@@ -183,4 +183,6 @@ type fixedDialer struct{ net.Conn }
 
 func (h fixedDialer) Dial(string, string) (net.Conn, error) { return h.Conn, nil }
 
-func (h fixedDialer) DialContext(context.Context, string, string) (net.Conn, error) { return h.Conn, nil }
+func (h fixedDialer) DialContext(context.Context, string, string) (net.Conn, error) {
+	return h.Conn, nil
+}

@@ -159,7 +159,7 @@ func (b *bed) testConcurrentRunsLoseNoIncrement() {
 func (b *bed) testChangesOfUnknownServersAreRefused() {
 	_, count := b.CountCheck(b.ctx, b.url("b"), 2, b.Now())
 	for name, err := range map[string]error{
-		"Seen":     b.Seen(b.ctx, b.url("b"), b.Now()),
+		"Seen":      b.Seen(b.ctx, b.url("b"), b.Now()),
 		"MakeKnown": b.MakeKnown(b.ctx, b.url("b")),
 		"ForgetStranger (no error)": func() error {
 			if err := b.ForgetStranger(b.ctx, b.url("b")); err != nil {

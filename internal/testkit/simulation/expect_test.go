@@ -26,8 +26,8 @@ func TestAShortOutageOfAnInboxMayWaitForTheServersDailyCheck(t *testing.T) {
 	if r.Violation != nil {
 		t.Errorf("%s after %s: %s", r.Violation.Kind, r.Violation.At.Round(time.Second), r.Violation.Text)
 	}
-	if !slices.ContainsFunc(r.Told, func(l string) bool { return strings.Contains(l, "/h2/inbox: accepts") }) {
-		t.Errorf("never delivered: %q", r.Told)
+	if !slices.ContainsFunc(r.Lines, func(l string) bool { return strings.Contains(l, "/h2/inbox: accepts") }) {
+		t.Errorf("never delivered: %q", r.Lines)
 	}
 
 	s := &sim{scenario: Scenario{}, servers: map[string]*server{held.Host: {Server: held}}}

@@ -121,7 +121,7 @@ func TestSimulate(t *testing.T) {
 		short := Shrink(t, r, *shrink)
 		if *calls {
 			verbose = true
-			t.Logf("%s", strings.Join(Run(t, short.Scenario).Told, "\n"))
+			t.Logf("%s", strings.Join(Run(t, short.Scenario).Lines, "\n"))
 			verbose = false
 		}
 		found[r.Violation.Kind]++
@@ -164,10 +164,10 @@ func TestTheSameSeedIsTheSameStory(t *testing.T) {
 			report = t.Logf
 		}
 		at := 0
-		for at < min(len(first.Told), len(second.Told)) && first.Told[at] == second.Told[at] {
+		for at < min(len(first.Lines), len(second.Lines)) && first.Lines[at] == second.Lines[at] {
 			at++
 		}
-		next := func(r Result) string { return strings.Join(r.Told[at:min(at+1, len(r.Told))], "") }
+		next := func(r Result) string { return strings.Join(r.Lines[at:min(at+1, len(r.Lines))], "") }
 		report("seed %d, after %d lines: first\n%s\nand then\n%s", seed, at, next(first), next(second))
 	}
 }
