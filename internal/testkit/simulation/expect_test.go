@@ -8,8 +8,8 @@ import (
 )
 
 // TestAShortOutageOfAnInboxMayWaitForTheServersDailyCheck if another inbox of the server has
-// taken nothing for long by then: nobody can tell that the server is not down as a whole.
-// The promise said two hours, and was broken in seed 116366084435.
+// accepted nothing for long by then: the whole server may be down. The promise said two hours, and
+// was broken in seed 116366084435.
 func TestAShortOutageOfAnInboxMayWaitForTheServersDailyCheck(t *testing.T) {
 	inItsOrder(t)
 	fails := Answer{Kind: Says, Status: 500}
