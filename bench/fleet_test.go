@@ -19,9 +19,8 @@ import (
 	"fedpost/internal/testkit/fediverse"
 )
 
-// mood is what a server does with a request whose signature holds. It answers
-// itself, and reports whether the server took the activity: whether 2xx was the
-// answer. draw is between 0 and 1.
+// mood is what a server does with a request whose signature is valid. It answers itself, and
+// reports whether it answered 2xx. draw is between 0 and 1.
 type mood func(w http.ResponseWriter, r *http.Request, draw float64) (took bool)
 
 // server is one host of a fleet.
@@ -42,7 +41,7 @@ type fleet struct {
 	inbox   *fediverse.Inbox
 	// every n-th signature is verified: that takes a processor longer than signing.
 	every int
-	// calm is closed when servers that vanish are to come back for good.
+	// calm is closed when servers that vanish have to come back for good.
 	calm chan struct{}
 	done sync.WaitGroup
 }

@@ -151,7 +151,7 @@ func (g *gauge) flat() {
 	}
 }
 
-// growth says what has grown that should not.
+// growth returns what has grown and should not have.
 func (g *gauge) growth() (complaints []string) {
 	last := g.samples[len(g.samples)-1]
 	complain := func(format string, args ...any) { complaints = append(complaints, fmt.Sprintf(format, args...)) }

@@ -24,9 +24,8 @@ const shortened = 15
 // others that hang.
 const limit = 1.2
 
-// TestIsolation delivers activities to hosts of which some hang, and to as many
-// that are well without those. Both take turns on one machine, so that whatever
-// else it does slows down both alike.
+// TestIsolation delivers activities to hosts of which some hang, and to as many working hosts
+// without those. Both alternate on one machine, so that its other work slows down both alike.
 func TestIsolation(t *testing.T) {
 	long.Only(t, "delivers to hundreds of hosts, again and again")
 	const rounds = 20

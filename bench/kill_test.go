@@ -100,8 +100,8 @@ func draws(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(s, 0))
 }
 
-// kindly are servers that take everything, half of them after a while, so that a
-// kill finds requests under way.
+// kindly are servers that accept everything, half of them after a while, so that a kill finds
+// requests under way.
 func kindly(n int) []server {
 	servers := make([]server, n)
 	for i := range servers {
@@ -138,10 +138,9 @@ func (w *victim) client() *client.Client {
 	return caller.Of(w.t, w.url.Load().(string), client.HTTPClient(direct))
 }
 
-// call hands over activities one by one, of 1 to 90 recipients, some of them in
-// order. One that failed may have been accepted all the same, so it is repeated
-// with its key, as careful callers do, until it is known to be accepted. Others go on
-// meanwhile, but for those whose order it would break.
+// call submits activities one by one, of 1 to 90 recipients, some of them in order. One that failed
+// may still have been accepted, so it is repeated with its key, as careful callers do, until it is
+// known to be accepted. Others go on meanwhile, except those whose order it would break.
 func (w *victim) call(ctx context.Context, caller int, random *rand.Rand) {
 	var open []call
 	retry := time.Now()

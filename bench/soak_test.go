@@ -88,8 +88,8 @@ func TestSoak(t *testing.T) {
 	idle(t, s.client)
 }
 
-// troubled are servers, three quarters of which are well: of each trouble there
-// are n. Those that vanish stay away for so long.
+// troubled are servers of which three quarters work; there are n of each trouble. away is how long
+// those that vanish stay away.
 func troubled(n int, away time.Duration) []server {
 	var servers []server
 	for range n {
@@ -108,7 +108,7 @@ func troubled(n int, away time.Duration) []server {
 	return servers
 }
 
-// ending are the final states that a recipient may be in, by what its server is.
+// ending are the final states that a recipient may be in, by the kind of its server.
 var ending = map[string][]string{
 	"well": {"delivered"}, "refusing": {"failed"}, "dead": {"dead"},
 	"stumbling": {"delivered", "dead"}, "throttling": {"delivered", "dead"}, "hanging": {"delivered", "dead"}, "vanishing": {"delivered", "dead"},
@@ -134,9 +134,8 @@ func (s *soak) dead() (int, error) {
 	return got.Counts["dead"], err
 }
 
-// load has four callers hand over activities until there are n deliveries.
-// Callers wait while servers that are well have not got a few thousand: a soak
-// is not about a backlog that grows.
+// load has four callers submit activities until there are n deliveries. Callers wait while working
+// servers have a few thousand deliveries to come: a soak is not about a growing backlog.
 func (s *soak) load(n int, random *rand.Rand) {
 	s.t.Helper()
 	const backlog = 10_000
@@ -239,9 +238,9 @@ func (s *soak) ends() map[string]map[string]int {
 	return states
 }
 
-// sure reports whether the server of a user answers what it says that it took,
-// so that the sender knows. One that vanishes may do so before its answer, one
-// that hangs may answer when the sender has given up.
+// sure reports whether the server of a user answers whenever it takes something, so that the sender
+// knows. One that vanishes may do so before its answer; one that hangs may answer when the sender
+// has given up.
 func (s *soak) sure(user int) bool {
 	kind := s.kindOf(user)
 	return kind != "vanishing" && kind != "hanging"
@@ -259,7 +258,7 @@ func (s *soak) everyone(id string) (all []client.RecipientStatus) {
 	return all
 }
 
-// once checks that nobody was served twice, all signatures held, and order, too.
+// once checks that nobody was served twice, that all signatures were valid, and order.
 func (s *soak) once() {
 	s.t.Helper()
 	unanswered := 0

@@ -183,8 +183,8 @@ func (w waiting) look(t *testing.T, c *client.Client) {
 	t.Logf("a view of an activity with %d recipients: p50 %s, p99 %s", len(w.hosts), times[99], times[197])
 }
 
-// release has scheduled runs check the hosts that are due, then all, and then release what
-// waits for a tenth of them.
+// release makes scheduled runs check the hosts that are due, then all, and then release the
+// deliveries of a tenth of them.
 func (w waiting) release(t *testing.T, data string) {
 	t.Helper()
 	e, s := openFile(t, data)

@@ -35,8 +35,8 @@ type Submission struct {
 	// DeduplicationTTL is how long the key is remembered; 0 is the installation's
 	// default (DEDUPLICATION_TTL).
 	DeduplicationTTL Duration `json:"deduplicationTtl,omitempty"`
-	// DeduplicateBy is request (the default), or key: a call whose activity has other bytes
-	// is a duplicate, too.
+	// DeduplicateBy is request (the default), or key: then a call whose activity has other bytes is
+	// a duplicate, too.
 	DeduplicateBy string   `json:"deduplicateBy,omitempty"`
 	OrderingKey   string   `json:"orderingKey,omitempty"`
 	Delay         Duration `json:"delay,omitempty"`
@@ -53,8 +53,8 @@ type Submission struct {
 	CoalesceCreate bool   `json:"coalesceCreate,omitempty"`
 	// Notify asks for the event activity.done.
 	Notify bool `json:"notify,omitempty"`
-	// Metadata is a JSON object of up to 1 KiB that is given back wherever the activity is
-	// shown or told of, so that the application finds its own row.
+	// Metadata is a JSON object of up to 1 KiB that is returned wherever the activity is shown, and
+	// in its events, so that the application finds its own row.
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
@@ -161,7 +161,7 @@ type Accepted struct {
 
 func (a *Accepted) whole() bool { return a.ID != "" }
 
-// Checked is what a Submission would come to.
+// Checked is the answer to a check of a Submission.
 type Checked struct {
 	Recipients int `json:"recipients"` // distinct ones
 	Inboxes    int `json:"inboxes"`    // as many requests, if each succeeds at once
@@ -191,7 +191,7 @@ type AcceptedBatch struct {
 
 func (a *AcceptedBatch) whole() bool { return a.Status != "" }
 
-// The states of a recipient. The first three are passed through; the others are final.
+// The states of a recipient. The first three may change; the others are final.
 const (
 	StateQueued     = "queued"     // not tried yet
 	StateRetrying   = "retrying"   // failed for now
@@ -199,9 +199,9 @@ const (
 	StateDelivered  = "delivered"  // its server has accepted it
 	StateFailed     = "failed"     // refused for good
 	StateDead       = "dead"       // all attempts failed
-	StateExpired    = "expired"    // not delivered in the time that it was worth delivering
+	StateExpired    = "expired"    // not delivered before it expired
 	StateRedundant  = "redundant"  // the inbox has this state already
-	StateSuperseded = "superseded" // a newer activity says it better
+	StateSuperseded = "superseded" // a newer activity replaces it
 	StateCancelled  = "cancelled"
 )
 
@@ -219,8 +219,8 @@ func (s *Status) whole() bool { return s.ID != "" }
 
 // RecipientStatus is the state of the delivery to one inbox.
 type RecipientStatus struct {
-	// Inbox is the inbox as the caller wrote it. CanonicalInbox is its one spelling, under which
-	// fedpost keeps it and posts to it, if that differs.
+	// Inbox is the inbox as the caller wrote it. CanonicalInbox is the spelling in which fedpost
+	// stores it and posts to it, if that differs.
 	Inbox          string `json:"inbox"`
 	CanonicalInbox string `json:"canonicalInbox,omitempty"`
 	State          string `json:"state"`
@@ -239,11 +239,11 @@ type RecipientStatus struct {
 	// WaitsFor is what a parked delivery waits for: the host, or "inbox:" and the URL,
 	// whose circuit, pause or rate limit is the cause.
 	WaitsFor string `json:"waitsFor,omitempty"`
-	// NextAttemptAt is unset for a final state. For a parked delivery it is the time of
-	// the next look at the server that WaitsFor names.
+	// NextAttemptAt is unset for a final state. For a parked delivery it is when the server that
+	// WaitsFor names is checked next.
 	NextAttemptAt time.Time `json:"nextAttemptAt,omitzero"`
 	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
-	// LastAttempts are up to five, oldest first, if the first did not get through.
+	// LastAttempts are up to five, oldest first, if the first attempt failed.
 	LastAttempts []Attempt `json:"lastAttempts,omitempty"`
 	// By is the id of the activity that made this delivery redundant or superseded it.
 	By string `json:"by,omitempty"`
@@ -267,8 +267,8 @@ type Retry struct {
 // RetriedActivity is the answer to a Retry.
 type RetriedActivity struct {
 	ID string `json:"id"`
-	// Retried counts the inboxes that get fresh attempts; Unavailable those of which
-	// nothing is kept to send, or that are on their way by an earlier retry.
+	// Retried counts the inboxes that get fresh attempts; Unavailable those whose activity is no
+	// longer stored, or that an earlier retry is sending to.
 	Retried     int    `json:"retried"`
 	Unavailable int    `json:"unavailable"`
 	NextCursor  string `json:"nextCursor,omitempty"` // set if there are more: repeat the request with it
@@ -283,25 +283,25 @@ type Attempt struct {
 	MS     int64     `json:"ms"`
 }
 
-// Send hands over one activity, or one job of the Sipher protocol. fedpost delivers it from
-// then on. If s has no DeduplicationKey and the client has Patience, the call gets a key of
-// its own, so that repeating it sends nothing twice.
+// Send submits one activity, or one job of the Sipher protocol. fedpost delivers it from then on.
+// If s has no DeduplicationKey and the client has Patience, the call gets a key of its own, so that
+// repeating it sends nothing twice.
 func (c *Client) Send(ctx context.Context, s Submission) (Accepted, error) {
 	return send[Accepted](ctx, c, c.keyed("/v1/activities", s, s.DeduplicationKey))
 }
 
-// Check says what Send would come to, with the error that Send would have; nothing is stored
-// or sent.
+// Check checks a submission and returns the error that Send would return. It stores and sends
+// nothing.
 func (c *Client) Check(ctx context.Context, s Submission) (Checked, error) {
 	return send[Checked](ctx, c, request{method: http.MethodPost, path: "/v1/activities/check", in: s, harmless: true})
 }
 
-// SendMany hands over up to 100 activities: all of them or none. It is repeated as Send is.
+// SendMany submits up to 100 activities: all of them or none. It is repeated as Send is.
 func (c *Client) SendMany(ctx context.Context, b Batch) (AcceptedBatch, error) {
 	return send[AcceptedBatch](ctx, c, c.keyed("/v1/activities/batch", b, b.DeduplicationKey))
 }
 
-// keyed is a call that a deduplication key makes harmless to repeat.
+// keyed returns a call that a deduplication key makes safe to repeat.
 func (c *Client) keyed(path string, in any, given string) request {
 	r := request{method: http.MethodPost, path: path, in: in, harmless: true}
 	if r.harmless = given != "" || c.patience > 0; r.harmless && given == "" {
@@ -312,7 +312,7 @@ func (c *Client) keyed(path string, in any, given string) request {
 
 func activityPath(id string) string { return "/v1/activities/" + url.PathEscape(id) }
 
-// Activity returns what has become of an activity, with the first 100 of its recipients.
+// Activity returns the state of an activity, with the first 100 of its recipients.
 func (c *Client) Activity(ctx context.Context, id string) (Status, error) {
 	return get[Status](ctx, c, activityPath(id), nil)
 }
@@ -350,8 +350,8 @@ func (c *Client) WaitUntilDone(ctx context.Context, id string) (Status, error) {
 	}
 }
 
-// Done reports whether all recipients are finished. Status says whether a state is final that
-// this package does not know.
+// Done reports whether all recipients are finished. It also goes by Status, because a newer fedpost
+// may have states that this package does not know.
 func (s Status) Done() bool {
 	return (s.Status == "done" || s.Status == "cancelled") && len(s.Counts) > 0 && s.Counts[StateQueued]+s.Counts[StateRetrying]+s.Counts[StateParked] == 0
 }
@@ -367,8 +367,8 @@ func (c *Client) Cancel(ctx context.Context, id string) (Cancelled, error) {
 	return send[Cancelled](ctx, c, request{method: http.MethodPost, path: activityPath(id) + "/cancel", harmless: true})
 }
 
-// Retry gives failed and dead recipients of an activity fresh attempts. One call does some
-// thousands; the NextCursor of its answer goes on.
+// Retry gives failed and dead recipients of an activity fresh attempts. One call retries some
+// thousands; give the NextCursor of its answer to the next.
 func (c *Client) Retry(ctx context.Context, id string, r Retry) (RetriedActivity, error) {
 	return send[RetriedActivity](ctx, c, request{method: http.MethodPost, path: activityPath(id) + "/retry", in: r, harmless: true})
 }

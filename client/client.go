@@ -13,15 +13,15 @@
 //	})
 //
 // There is a method for each operation of the API. Lists are iterators that read page after
-// page. A refusal of fedpost is a [*Problem], which errors.As finds; that nobody answered at
-// all is [ErrNoAnswer].
+// page. If fedpost refuses a call, the error is a [*Problem], which errors.As finds; if nobody
+// answers, it wraps [ErrNoAnswer].
 //
-// A call that is harmless when it is repeated is repeated for [Patience]: what reads, what
-// sets a state, and Send and SendMany, which give their activity a deduplication key if it has
-// none. Retry-After is obeyed, up to 5 minutes. Other calls are repeated only after a 429, which
-// says that fedpost has not begun with them.
+// Calls that are safe to repeat are repeated for [Patience]: those that read or set a state, and
+// Send and SendMany, which give their activity a deduplication key if it has none. Retry-After
+// is obeyed, up to 5 minutes. Other calls are repeated only after a 429, which says that fedpost
+// has not begun with them.
 //
-// A redirect is not followed: it would take a token or a private key to another server.
+// Redirects are not followed: they would take a token or a private key to another server.
 //
 // Package [fedpost/client/awsauth] signs the requests for a fedpost on AWS.
 package client
@@ -49,8 +49,8 @@ type Client struct {
 	token    string
 	http     *http.Client
 	patience time.Duration
-	// answered is set once fedpost has answered: from then on it is there, whatever happens to
-	// its name.
+	// answered is set once fedpost has answered: after that, a name that is not found is only
+	// missing for a moment.
 	answered *atomic.Bool
 }
 
@@ -68,8 +68,8 @@ func Token(token string) Option { return func(c *Client) { c.token = token } }
 // minute for each request; Events needs one of more than 20 seconds.
 func HTTPClient(hc *http.Client) Option { return func(c *Client) { c.http = hc } }
 
-// Patience is how long a call that fails is repeated, where that is harmless, before its error
-// is returned: 30 seconds by default. 0 repeats nothing.
+// Patience is for how long a failed call is repeated, if that is safe, before its error is
+// returned: 30 seconds by default. 0: no call is repeated.
 func Patience(d time.Duration) Option { return func(c *Client) { c.patience = d } }
 
 var (
@@ -77,18 +77,18 @@ var (
 	ErrAddress = errors.New("not an address of fedpost")
 	// ErrToken says that New was given a token that no header can carry.
 	ErrToken = errors.New("not a token of fedpost")
-	// ErrNoAnswer says that nothing answered a call, or not as HTTP has it.
+	// ErrNoAnswer says that a call got no answer, or one that is not HTTP.
 	ErrNoAnswer = errors.New("no answer from fedpost")
-	// ErrNotFedpost says that something answered that is not fedpost, or fedpost of a version
-	// that this package does not understand.
+	// ErrNotFedpost says that the answer is not fedpost's, or that of a version that this package
+	// does not understand.
 	ErrNotFedpost = errors.New("not an answer of fedpost")
 )
 
 const (
-	// maxAnswer is the most bytes that are read of an answer. The largest answer of fedpost is
-	// a page of a few megabytes.
+	// maxAnswer is how many bytes of an answer are read. The largest answer of fedpost is a page of
+	// a few megabytes.
 	maxAnswer = 64 << 20
-	// maxRefusal is the most bytes that are read of a refusal.
+	// maxRefusal is how many bytes of a refusal are read.
 	maxRefusal = 1 << 20
 )
 
@@ -130,7 +130,7 @@ type request struct {
 	query        url.Values
 	in           any
 	key          string // Idempotency-Key, if not empty
-	harmless     bool   // to repeat, whatever became of it
+	harmless     bool   // safe to repeat, whatever became of it
 }
 
 // get reads path into a T.
@@ -264,17 +264,18 @@ func problemOf(resp *http.Response, body []byte) error {
 	return fmt.Errorf("fedpost answered %w", p)
 }
 
-// mostEmpty is how many pages in a row may be without an entry. One that fedpost has searched in
-// vain stands for 2,000 activities.
+// mostEmpty is how many pages in a row may be empty. fedpost may have searched 2,000 activities for
+// each.
 const mostEmpty = 10_000
 
-// pages reads a list page by page: limit entries at most (0: all), and most a page. field is
-// the list's name in the answer. Entries without end are the caller's to stop.
+// pages reads a list page by page: limit entries at most (0: all), and most a page. field is the
+// list's name in the answer. If the list never ends, the caller has to stop.
 func pages[T any](ctx context.Context, c *Client, path string, query url.Values, field string, limit, most int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		left, empty := limit, 0
-		// A circle is found by one cursor that is kept, at page 1, 2, 4, 8 and so on (Brent).
+		// Cursors that go round in a circle are found by keeping one, at page 1, 2, 4, 8 and so on
+		// (Brent).
 		kept, keep := "", 1
 		for n := 1; ; n++ {
 			if query.Del("limit"); limit > 0 {

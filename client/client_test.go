@@ -22,7 +22,7 @@ import (
 	"fedpost/client"
 )
 
-// carrier answers requests in their place.
+// carrier answers requests.
 type carrier func(*http.Request) (status int, retryAfter, body string)
 
 func (f carrier) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -127,8 +127,8 @@ func TestEveryOperationOfTheAPIHasItsMethod(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestACallIsRepeatedWhereThatIsHarmless: with pauses that grow, for as long as the client has
-// patience, and never where a repetition could do something twice.
+// TestACallIsRepeatedWhereThatIsHarmless: with growing pauses, for as long as the client has
+// patience, and never if a repetition could do something twice.
 func TestACallIsRepeatedWhereThatIsHarmless(t *testing.T) {
 	type call = func(context.Context, *client.Client) error
 	send := func(ctx context.Context, c *client.Client) error { return second(c.Send(ctx, client.Submission{})) }
@@ -244,7 +244,7 @@ func TestARefusalIsAProblemWithItsFields(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongIsSaidInOneSentence, of an address, a server, a certificate and a proxy.
+// TestWhatIsWrongIsSaidInOneSentence, about an address, a server, a certificate and a proxy.
 func TestWhatIsWrongIsSaidInOneSentence(t *testing.T) {
 	for _, address := range []string{"", "127.0.0.1:8080", "ftp://a.example", "http://", "http://a.example/?x=1", "http://a b"} {
 		if _, err := client.New(address); !errors.Is(err, client.ErrAddress) || !strings.Contains(err.Error(), fmt.Sprintf("%q", address)) {

@@ -82,8 +82,8 @@ type Selection struct {
 	Type     string    `json:"type,omitempty"`
 	Since    time.Time `json:"since,omitzero"`
 	Limit    int       `json:"limit,omitempty"`
-	// Failed asks for recipients that have failed, too, which have no dead letters. Cursor
-	// goes on where the answer to such a request has stopped.
+	// Failed also selects recipients that have failed, which have no dead letters. Cursor continues
+	// such a request.
 	Failed bool   `json:"failed,omitempty"`
 	Cursor string `json:"cursor,omitempty"`
 }
@@ -97,7 +97,7 @@ func (s Selection) query() url.Values {
 type Retried struct {
 	Retried int  `json:"retried"`
 	More    bool `json:"more"` // more dead letters match: repeat the request
-	// NextCursor, if not empty, belongs into the request that is repeated.
+	// NextCursor, if not empty, is the Cursor of the repeated request.
 	NextCursor string `json:"nextCursor,omitempty"`
 }
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Discovery says who a server is in the Sipher network, and which peers it knows to be well.
+// Discovery says who a server is in the Sipher network, and which healthy peers it knows.
 type Discovery struct {
 	URL string `json:"url"`
 	SipherKeys

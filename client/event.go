@@ -18,7 +18,7 @@ const (
 	RecipientDead   = "recipient.dead"   // all attempts failed
 	ServerUnhealthy = "server.unhealthy" // deliveries wait until the server answers again
 	ServerExhausted = "server.exhausted" // it is down for longer than deliveries wait
-	ServerGone      = "server.gone"      // it says of itself that it is gone
+	ServerGone      = "server.gone"      // it answers that it is gone
 	ServerRecovered = "server.recovered" // it is back
 	ActivityDone    = "activity.done"    // all recipients are finished (Submission.Notify)
 	WebhookDown     = "webhook.disabled" // a webhook has failed for 5 days
@@ -59,15 +59,15 @@ type Events struct {
 	Next   string  `json:"next"`
 	// More is true if there is more to read at once.
 	More bool `json:"more"`
-	// RetryAfter is how many seconds to wait before the next request, where too many readers
-	// wait already.
+	// RetryAfter is set if too many readers wait already: how many seconds to wait before the next
+	// request.
 	RetryAfter int `json:"retryAfter,omitempty"`
 }
 
 // EventQuery says which page of the feed of events is asked for.
 type EventQuery struct {
-	// After is a cursor: the Next of the page before; "": the oldest event; "now": none
-	// that there is; "recent": some dozens of events before the end.
+	// After is a cursor: the Next of the page before; "": from the oldest event on; "now": only
+	// later events; "recent": from some dozens of events before the end on.
 	After string
 	Types []string
 	Limit int // 0: as the server has it
@@ -97,8 +97,8 @@ func (c *Client) EventPage(ctx context.Context, q EventQuery) (Events, error) {
 // FeedEvent is an event of the feed, and where the feed goes on.
 type FeedEvent struct {
 	Event
-	// Cursor is where Events goes on without losing an event. It moves on with the last
-	// event of a page; before, the events of the page come again, with the same ID.
+	// Cursor continues Events without losing an event. It moves on with the last event of a page;
+	// before that, all events of the page come again, with the same ID.
 	Cursor string
 }
 
@@ -108,24 +108,22 @@ const (
 	// notWaited is a wait so short that the server has not waited, and the pause before the
 	// next request if the server does not say how long.
 	notWaited = 2 * time.Second
-	// manyEmpty is how many pages without an event, in a row and each with more behind it, are
-	// asked for without a pause: a feed whose types are rare has some, a server that makes its
-	// callers run has them without end.
+	// manyEmpty is how many empty pages in a row, each with more behind it, are asked for without a
+	// pause: a feed whose types are rare has some, a faulty server has them without end.
 	manyEmpty = 1000
 )
 
-// Events follows the feed of events behind a cursor: the Cursor of an event that was dealt
-// with; "" for the oldest event that is kept (30 days), or "now". It waits for what comes, and,
-// once fedpost has answered this client, while it cannot be reached. It ends with an error when
-// ctx ends, when nobody answers at first for as long as the client's Patience, when fedpost
-// refuses the request, or when what answers is no feed that moves on. types, if any, selects
-// events.
+// Events follows the feed of events from a cursor on: the Cursor of an event that was handled;
+// "" for the oldest event that is kept (30 days), or "now". It waits for new events and, once
+// fedpost has answered this client, for fedpost itself. It ends with an error when ctx ends, when
+// there is no first answer within the client's Patience, when fedpost refuses the request, or
+// when the answers do not move on. types, if any, selects events.
 //
 //	for e, err := range c.Events(ctx, cursor) {
 //		if err != nil {
 //			return err
 //		}
-//		… // deal with e, and store e.Cursor in the same transaction
+//		… // handle e, and store e.Cursor in the same transaction
 //	}
 func (c *Client) Events(ctx context.Context, after string, types ...string) iter.Seq2[FeedEvent, error] {
 	return func(yield func(FeedEvent, error) bool) {

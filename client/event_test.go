@@ -15,8 +15,7 @@ import (
 	"fedpost/client"
 )
 
-// TestTheFeedIsFollowedThroughTrouble: what fedpost says about when to come again is obeyed,
-// and nothing is skipped.
+// TestTheFeedIsFollowedThroughTrouble: the client waits as fedpost says, and skips nothing.
 func TestTheFeedIsFollowedThroughTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -57,7 +56,7 @@ func TestTheFeedIsFollowedThroughTrouble(t *testing.T) {
 				told = append(told, e.ID+" "+e.Cursor)
 			}
 		}
-		// A page's events are told again after a crash, unless the last of them was dealt with.
+		// After a crash the events of a page come again, unless the last of them was handled.
 		if want := []string{"evt_1 AQ", "evt_2 Ag"}; !slices.Equal(told, want) || !errors.Is(last, context.Canceled) {
 			t.Errorf("told %q, want %q; ends with %v", told, want, last)
 		}
@@ -71,8 +70,8 @@ func TestTheFeedIsFollowedThroughTrouble(t *testing.T) {
 	})
 }
 
-// TestTheFeedOutlivesAServerThatIsDown, however long, and asks it ever more rarely. Its name may
-// be gone for that time, as that of a container is.
+// TestTheFeedOutlivesAServerThatIsDown, however long, with longer and longer pauses. Its name may
+// be missing for that time, as that of a container is.
 func TestTheFeedOutlivesAServerThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, asked := time.Now(), 0
@@ -97,7 +96,7 @@ func TestTheFeedOutlivesAServerThatIsDown(t *testing.T) {
 	})
 }
 
-// TestTheFeedSaysThatNobodyHasEverAnswered, as a wrong address is not made right by waiting.
+// TestTheFeedSaysThatNobodyHasEverAnswered, as waiting does not correct a wrong address.
 func TestTheFeedSaysThatNobodyHasEverAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -199,8 +198,8 @@ func TestAFeedThatStandsStillEndsInAnError(t *testing.T) {
 	}
 }
 
-// TestAFeedThatIsOnlyMoreIsNotReadInAHotLoop, and its first thousand pages without a pause: the
-// types that are asked for may be rare.
+// TestAFeedThatIsOnlyMoreIsNotReadInAHotLoop, except for its first thousand pages: the requested
+// types may be rare.
 func TestAFeedThatIsOnlyMoreIsNotReadInAHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, asked, rare := time.Now(), 0, time.Duration(-1)

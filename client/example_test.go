@@ -54,7 +54,7 @@ const keyID = "https://social.example/users/frida#main-key"
 // In a program the address is that of `fedpost up` or of an API Gateway.
 var c, _ = client.New(server.URL, client.Token(os.Getenv("FEDPOST_SEND_TOKEN")))
 
-// Hand over an activity. Whatever happens to the call, it is delivered once.
+// Submit an activity. Whatever happens to the call, it is delivered once.
 func ExampleClient_Send() {
 	accepted, err := c.Send(ctx, client.Submission{
 		Activity: activity, KeyID: keyID,
@@ -108,7 +108,7 @@ func ExampleClient_GenerateKey() {
 	// Output: -----BEGIN PUBLIC KEY-----
 }
 
-// Wait for the end of an activity, and list whom it did not reach.
+// Wait until an activity is done, and list the inboxes that did not get it.
 func ExampleClient_WaitUntilDone() {
 	status, err := c.WaitUntilDone(ctx, "01KAJ5M3ZX8Q5Y0V3T9B6C2D4E")
 	if err != nil {
@@ -153,7 +153,7 @@ func ExampleClient_Events() {
 	// Ag
 }
 
-// Tell refusals apart.
+// Distinguish refusals.
 func ExampleProblem() {
 	_, err := c.PutKey(ctx, keyID, "no key")
 	var refused *client.Problem
@@ -166,7 +166,7 @@ func ExampleProblem() {
 	// Output: 400 The key is no PEM. #/privateKeyPem
 }
 
-// Look at what was given up, and try it again once its server is back.
+// List dead letters, and retry those of a server that is back.
 func ExampleClient_RetryDeadLetters() {
 	selection := client.Selection{Host: "a.example"}
 	for letter, err := range c.DeadLetters(ctx, selection) {

@@ -27,12 +27,12 @@ type FoundActivity struct {
 	Status     string          `json:"status"`
 	Counts     map[string]int  `json:"counts"` // recipients by state
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
-	// Body is the activity, if the request has asked for it and the table has it: from when a
-	// recipient has refused it, waits parked in no ordered group, or is dead.
+	// Body is the activity, if the request asked for it and the table has it: once a recipient has
+	// refused it, is parked in no ordered group, or is dead.
 	Body string `json:"body,omitempty"`
 }
 
-// Waiting is what waits for a server: a page of it, and how much it is.
+// Waiting is a page of the deliveries that wait for a server, and their number.
 type Waiting struct {
 	Server string `json:"server"`
 	Count  int    `json:"count"`
@@ -80,7 +80,7 @@ func (c *Client) Activities(ctx context.Context, q ActivityQuery) iter.Seq2[Foun
 	return pages[FoundActivity](ctx, c, "/v1/activities", query, "activities", q.Limit, 100)
 }
 
-// ActivitySelection selects the activities that match all fields that are set; one at least is.
+// ActivitySelection selects the activities that match all fields that are set. Set at least one.
 type ActivitySelection struct {
 	Actor  string    `json:"actor,omitempty"` // who sent it
 	Type   string    `json:"type,omitempty"`  // such as Create
@@ -94,14 +94,14 @@ type CancelledActivities struct {
 	Cancelled int `json:"cancelled"`
 	// Over counts those that match and were done or cancelled before.
 	Over int `json:"over"`
-	// Reached is when the last one was handed over that was looked at; they come from the
-	// newest back.
+	// Reached is when the last activity that was looked at was submitted; the newest are looked at
+	// first.
 	Reached    time.Time `json:"reached,omitzero"`
 	NextCursor string    `json:"nextCursor,omitempty"` // set if there are more: repeat the request with it
 }
 
-// CancelMany cancels the activities that match s. One call does what it can in 15 seconds; the
-// NextCursor of its answer goes on.
+// CancelMany cancels the activities that match s. One call takes up to 15 seconds; give the
+// NextCursor of its answer to the next.
 func (c *Client) CancelMany(ctx context.Context, s ActivitySelection) (CancelledActivities, error) {
 	return send[CancelledActivities](ctx, c, request{method: http.MethodPost, path: "/v1/activities/cancel", in: s, harmless: true})
 }

@@ -13,7 +13,7 @@ import (
 	"fedpost/client"
 )
 
-// TestARedirectIsNotFollowed: neither a token nor a body gets to where it points.
+// TestARedirectIsNotFollowed: neither a token nor a body gets to its target.
 func TestARedirectIsNotFollowed(t *testing.T) {
 	var taken []string
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +120,7 @@ func TestPagesThatGoInACircleEndInAnError(t *testing.T) {
 	}
 }
 
-// TestPagesWithoutEntriesEndInAnError: nobody can stop a loop that gives nothing.
+// TestPagesWithoutEntriesEndInAnError: a caller cannot stop a loop that returns nothing.
 func TestPagesWithoutEntriesEndInAnError(t *testing.T) {
 	asked := 0
 	c := to(t, func(*http.Request) (int, string, string) {

@@ -33,7 +33,7 @@ func main() {
 }
 `
 
-// TestAModuleElsewhereBuildsWithTheClient, and links neither AWS's SDK nor what is internal.
+// TestAModuleElsewhereBuildsWithTheClient, and links neither AWS's SDK nor internal packages.
 func TestAModuleElsewhereBuildsWithTheClient(t *testing.T) {
 	long.Only(t, "compiles a module of its own")
 	root, err := filepath.Abs("..")

@@ -44,8 +44,7 @@ const (
 	maxFaults = 100
 )
 
-// clean cuts the texts of whoever has answered, and takes out what could disturb a terminal or
-// a log.
+// clean cuts the texts of an answer, and removes what could disturb a terminal or a log.
 func (p *Problem) clean() {
 	p.Errors = p.Errors[:min(len(p.Errors), maxFaults)]
 	for i, f := range p.Errors {

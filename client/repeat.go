@@ -18,8 +18,7 @@ const (
 	longestPause = 10 * time.Second
 )
 
-// longestRetryAfter is the most that Retry-After is obeyed: whoever answers must not be able to
-// stop a caller for a year.
+// longestRetryAfter bounds Retry-After: no answer may stop a caller for a year.
 const longestRetryAfter = 5 * time.Minute
 
 // retryAfter is how long to wait by a header Retry-After, in seconds or as a date; 0: it says
@@ -43,9 +42,9 @@ func upToLongest(seconds int) time.Duration {
 	return time.Duration(min(max(seconds, 0), int(longestRetryAfter/time.Second))) * time.Second
 }
 
-// pauseAfter is how long to wait before a call that ended with err is made again; negative:
-// it is not. A call that is harmless to repeat is repeated unless the answer is final; any
-// other one only where fedpost says that it has not begun with it.
+// pauseAfter is how long to wait before a call that ended with err is repeated; negative: it is
+// not. A call that is safe to repeat is repeated unless the answer is final; any other only if
+// fedpost has not begun with it.
 func (c *Client) pauseAfter(err error, pause time.Duration, harmless bool) time.Duration {
 	pause = pause/2 + rand.N(pause/2)
 	var p *Problem
@@ -62,9 +61,9 @@ func (c *Client) pauseAfter(err error, pause time.Duration, harmless bool) time.
 // inProgress: another request has the deduplication key, and its outcome is not known yet.
 func inProgress(p *Problem) bool { return p.Status == http.StatusConflict && p.RetryAfter > 0 }
 
-// hopeless errors will be the same in a moment: the caller has given up, the certificate is not
-// the server's, nothing speaks TLS there, or the name does not exist. A name may be gone for the
-// time of a restart, as that of a container is.
+// hopeless errors do not pass soon: the caller has given up, the certificate is not the server's,
+// nothing speaks TLS there, or the name does not exist. The name of a container may be missing
+// during a restart.
 func (c *Client) hopeless(err error) bool {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError

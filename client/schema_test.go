@@ -29,7 +29,7 @@ var types = map[string]any{
 	"Stats": client.Stats{}, "History": client.History{}, "Follow": client.Follow{}, "Follows": client.Follows{}, "Problem": client.Problem{}, "Health": client.Health{},
 	"Event": client.Event{}, "Events": client.Events{}, "EventActivity": client.About{},
 	"Webhook": client.Webhook{}, "Webhooks": client.Webhooks{}, "WebhookSettings": client.WebhookSettings{}, "TestDelivery": client.TestDelivery{},
-	// Parts of others, which are compared where they are used.
+	// Parts of other types, which are compared where they are used.
 	"Addressee": nil, "Window": nil, "RateLimit": nil, "RefusedKeys": nil, "LimitSettings": nil, "RateLimitSetting": nil,
 	"QueueDepth": nil, "DayCounts": nil, "UnhealthyServer": nil, "FieldFault": nil,
 	"Peer": nil, "Echo": nil,

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Phase is what is done with deliveries to a server.
+// Phase says what happens to deliveries to a server.
 type Phase string
 
 // The phases of a server.
@@ -21,7 +21,7 @@ const (
 	PhaseRecovering Phase = "recovering" // they are released, a growing number at a time
 	PhasePaused     Phase = "paused"     // by an operator, or because the server asked for it
 	PhaseExhausted  Phase = "exhausted"  // down for longer than deliveries are kept
-	PhaseGone       Phase = "gone"       // it said so
+	PhaseGone       Phase = "gone"       // it answered so
 	PhaseBlocked    Phase = "blocked"    // by an operator
 )
 
@@ -36,7 +36,7 @@ type Server struct {
 	Protocol string    `json:"protocol"`
 	Phase    Phase     `json:"phase"`
 	Since    time.Time `json:"since,omitzero"` // of this phase
-	Until    time.Time `json:"until,omitzero"` // when a pause, or the belief that it is gone, ends
+	Until    time.Time `json:"until,omitzero"` // when a pause, or the phase gone, ends
 	// Reason is the class of the last fault, and Why is it in words.
 	Reason string `json:"reason,omitempty"`
 	Why    string `json:"why,omitempty"`
@@ -149,7 +149,7 @@ type Hosted struct {
 	Inboxes []Server
 }
 
-// ByHost puts servers together that are of one host, in the order in which the hosts come.
+// ByHost groups servers by host, in the order in which the hosts come.
 func ByHost(all []Server) []Hosted {
 	var hosts []Hosted
 	at := map[string]int{}
@@ -169,7 +169,7 @@ func ByHost(all []Server) []Hosted {
 	return hosts
 }
 
-// Servers lists the servers that anything is recorded of.
+// Servers lists the servers that have a record.
 func (c *Client) Servers(ctx context.Context, q ServerQuery) iter.Seq2[Server, error] {
 	return pages[Server](ctx, c, "/v1/servers", queryOf("phase", string(q.Phase), "protocol", q.Protocol, "waiting", trueOf(q.Waiting)), "servers", q.Limit, 1000)
 }
@@ -218,7 +218,7 @@ func (c *Client) ResumeServer(ctx context.Context, name string) (Server, error) 
 	return c.act(ctx, http.MethodPost, name, "/resume", nil)
 }
 
-// CheckServer has a server that is down looked at now.
+// CheckServer makes the next check of a server that is down due now.
 func (c *Client) CheckServer(ctx context.Context, name string) (Server, error) {
 	return c.act(ctx, http.MethodPost, name, "/check", nil)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stats is the answer to GET /v1/stats: the state of things.
+// Stats is the answer to GET /v1/stats.
 type Stats struct {
 	At     time.Time             `json:"at"`
 	Queues map[string]QueueDepth `json:"queues"`
@@ -16,11 +16,11 @@ type Stats struct {
 	// Servers counts the servers that are not healthy, by phase, each host once; "inbox"
 	// counts hosts of which only single inboxes are down.
 	Servers map[string]int `json:"servers"`
-	// Waiting is what waits for servers, if the request has asked for it.
+	// Waiting counts the deliveries that wait for servers, if the request asked for it.
 	Waiting *WaitingInAll `json:"waiting,omitempty"`
 	// Webhooks counts the webhooks by state.
 	Webhooks map[string]int `json:"webhooks"`
-	// Outbox is what waits in the outbox, on PostgreSQL.
+	// Outbox counts the rows that wait in the outbox, on PostgreSQL.
 	Outbox *OutboxDepth `json:"outbox,omitempty"`
 	// Unhealthy lists some of those that are down, one entry a host, the longest down first.
 	Unhealthy []Trouble `json:"unhealthyServers"`
@@ -85,7 +85,7 @@ type History struct {
 // StatsQuery says what Stats counts.
 type StatsQuery struct {
 	Days    int  // today the last; 0: today alone, at most 31
-	Waiting bool // count what waits for servers, too: too dear to ask every second
+	Waiting bool // count what waits for servers, too: too expensive for every second
 }
 
 // Stats returns the state of queues, deliveries and servers.

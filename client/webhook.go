@@ -28,7 +28,7 @@ type Webhook struct {
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	LastError    string    `json:"lastError,omitempty"`
 	DisabledAt   time.Time `json:"disabledAt,omitzero"`
-	// Secret is shown once, to whom fedpost has made it for.
+	// Secret is set only in the answer to the call that made it.
 	Secret string `json:"secret,omitempty"`
 }
 
@@ -57,8 +57,8 @@ type WebhookSettings struct {
 type TestDelivery struct {
 	// ID of the activity that takes the test event to the webhook.
 	ID string `json:"id"`
-	// State of that delivery, 10 s after the call at the latest: what the receiver answered
-	// is in Status, 0 if it did not answer, and in Error and Response, in its words.
+	// State is that of the delivery after at most 10 s. Status is the receiver's, 0 if it did not
+	// answer; Error and Response say more.
 	State    string `json:"state"`
 	Status   int    `json:"lastStatus,omitempty"`
 	Error    string `json:"lastError,omitempty"`
@@ -81,7 +81,7 @@ func (c *Client) Webhook(ctx context.Context, id string) (Webhook, error) {
 // PutWebhook makes a webhook or changes it as a whole. The answer has the secret if fedpost
 // has made it with this call.
 func (c *Client) PutWebhook(ctx context.Context, id string, s WebhookSettings) (Webhook, error) {
-	// Whoever repeats a call that makes a secret may lose the first secret.
+	// If this call made a secret, its repetition would make another.
 	return send[Webhook](ctx, c, request{method: http.MethodPut, path: webhookPath(id), in: s, harmless: s.Secret != ""})
 }
 

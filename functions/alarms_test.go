@@ -19,8 +19,8 @@ func TestFaultsRaiseAlarms(t *testing.T) {
 	t.Parallel()
 	const denied, broken = "AccessDeniedException", "InternalServerError"
 	accept := func(s *site) { s.submit(s.server.URL + "/inbox") }
-	// deliver hands an activity to a deliver function without memory, the table as
-	// it was when the activity was accepted.
+	// deliver gives an activity to a deliver function that has just started, with the table as it
+	// was when the activity was accepted.
 	deliver := func(s *site, before func()) {
 		before()
 		s.stop()

@@ -53,8 +53,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// tags is part of the Makefile's command, which TestTheMakefileBuildsThis holds
-// this one to.
+// tags is part of the Makefile's command; TestTheMakefileBuildsThis compares the two.
 const tags = "lambda.norpc"
 
 func build(out, pkg string) error {

@@ -54,8 +54,7 @@ func fixture(name string) []byte {
 	return b
 }
 
-// restEvent and httpEvent are requests as a REST API and an HTTP API hand them
-// on.
+// restEvent and httpEvent are requests as REST APIs and HTTP APIs pass them on.
 func restEvent(method, path, body string) []byte {
 	return changed("rest-api.json", func(e map[string]any) {
 		e["httpMethod"], e["path"] = method, path

@@ -18,9 +18,9 @@ import (
 	"fedpost/internal/testkit/template"
 )
 
-// recorder is a proxy in front of AWS's services that records what a function
-// asks for: each function has its own, so its calls can be held against its
-// role. Services are told apart by the protocol's target header.
+// recorder is a proxy in front of AWS's services that records what a function calls: each function
+// has its own, so its calls can be compared with its role. The protocol's target header names the
+// service.
 type recorder struct {
 	*httptest.Server
 	endpoints map[string]*url.URL // by the target's prefix

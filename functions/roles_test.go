@@ -41,10 +41,9 @@ var tracing = map[string]string{
 	"xray:PutTelemetryRecords": "Lambda and the collector write traces",
 }
 
-// TestEachRoleAllowsWhatItsFunctionCallsAndNothingElse brings about everything
-// that makes a function call something new, and holds the calls against the
-// template: a permission that is missing fails, and so does one that is not
-// used.
+// TestEachRoleAllowsWhatItsFunctionCallsAndNothingElse causes everything that makes a function call
+// something new, and compares the calls with the template: a missing permission fails, and so does
+// an unused one.
 func TestEachRoleAllowsWhatItsFunctionCallsAndNothingElse(t *testing.T) {
 	c := newCloud(t)
 	key, err := c.client.GenerateKey(t.Context(), keyID, "ed25519")
@@ -168,7 +167,7 @@ func (c *cloud) malformed() {
 	}
 }
 
-// stumble: a recipient is tried again by the queue's own means.
+// stumble: a delivery comes back by the queue's visibility timeout, and is tried again.
 func (c *cloud) stumble(server string, inbox *fediverse.Inbox) {
 	inbox.Then(fediverse.Status(503), fediverse.Status(503))
 	c.settled(c.submit(client.Submission{Recipients: client.To(server + "/stumbles")}))

@@ -89,15 +89,14 @@ func (s *site) batches(hosts *fediverse.Hosts) run {
 		if r.again == 20 {
 			s.Fatalf("not all are delivered: %v", status.Counts)
 		}
-		// Deliveries that did not get their turn in time come back.
+		// Deliveries without a permit in time come back.
 		s.aws.advance(time.Minute)
 		s.work()
 	}
 }
 
-// TestAColdBatchFailsNoHealthyServer: 500 new TLS connections by a deliver function with
-// 0.15 of a processor, as a Lambda function of 256 MB has. All are delivered, and no
-// server is taken for one that is down.
+// TestAColdBatchFailsNoHealthyServer: 500 new TLS connections by a deliver function with 0.15 of a
+// processor, as a Lambda function of 256 MB has. All are delivered, and no server counts as down.
 func TestAColdBatchFailsNoHealthyServer(t *testing.T) {
 	long.Only(t, "500 handshakes with 0.15 of a processor")
 	t.Parallel()

@@ -121,8 +121,8 @@ func (s *site) function(id string) *lambda.Function {
 	return s.running[id]
 }
 
-// stop ends all functions: the next calls start them anew, with nothing in their memory.
-// All that they have printed has arrived then.
+// stop ends all functions: the next calls start them anew, without their memory. All of their
+// output has arrived by then.
 func (s *site) stop() {
 	s.Helper()
 	s.mu.Lock()
@@ -171,13 +171,13 @@ func submission(inboxes ...string) client.Submission {
 	}
 }
 
-// submit hands an activity to the API.
+// submit submits an activity to the API.
 func (s *site) submit(inboxes ...string) {
 	s.Helper()
 	s.call(func(c *client.Client) error { _, err := c.Send(s.Context(), submission(inboxes...)); return err })
 }
 
-// work hands what is on the queues to the deliver function, once.
+// work gives the messages on the queues to the deliver function, once.
 func (s *site) work() {
 	s.Helper()
 	for _, name := range topology.Sources {
@@ -204,7 +204,7 @@ func (s *site) check() {
 	}
 }
 
-// exhaust makes it seven days that a server is down.
+// exhaust makes a server that is down for seven days.
 func (s *site) exhaust() {
 	s.Helper()
 	now := time.Now()

@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// branches finds where code asks which protocol it has before it: comparisons,
-// cases and look-ups by a protocol's name. names are the constants of package
-// activity, values what they stand for.
+// branches finds where code depends on which protocol it handles: comparisons, cases and look-ups
+// by a protocol's name. names are the constants of package activity, values what they stand for.
 func branches(fset *token.FileSet, f *ast.File, names, values []string) (found []string) {
 	var named func(e ast.Expr) bool
 	named = func(e ast.Expr) bool {
@@ -82,8 +81,7 @@ func protocolNames(t *testing.T) (names, values []string) {
 	return names, values
 }
 
-// A protocol is its package and one registration: what others need to know of it,
-// the registration says.
+// A protocol is its package and one registration, which has all that others need to know of it.
 func TestNobodyAsksWhichProtocolItIs(t *testing.T) {
 	names, values := protocolNames(t)
 	read := 0

@@ -93,7 +93,7 @@ func (a arrow) broken() string {
 	return fmt.Sprintf("%s imports %s: %s must not import %s", a.from, a.to, from, to)
 }
 
-// parsed gives visit each Go file below the root of the project, by its path from there.
+// parsed calls visit for each Go file below the root of the project, by its path from there.
 func parsed(t *testing.T, mode parser.Mode, visit func(file string, f *ast.File)) {
 	t.Helper()
 	root := ".."
@@ -201,8 +201,7 @@ func TestEveryFolderOfTheHouseIsARoom(t *testing.T) {
 	}
 }
 
-// TestNoCircleOfRoomsIsAllowed: a rule that two rooms import each other would be
-// none.
+// TestNoCircleOfRoomsIsAllowed: a rule by which two rooms import each other would be none.
 func TestNoCircleOfRoomsIsAllowed(t *testing.T) {
 	var visit func(name string, above []string)
 	visit = func(name string, above []string) {
@@ -218,11 +217,11 @@ func TestNoCircleOfRoomsIsAllowed(t *testing.T) {
 	}
 }
 
-// catalogue finds a number of a list that readers do not have: TestB17NothingIsLost. A status of
-// HTTP is none.
+// catalogue finds a number of a list that readers do not have, such as TestB17NothingIsLost, but
+// not a status of HTTP.
 var catalogue = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)([A-Z]|Issue|Bug)_?[0-9]{1,2}([^0-9]|$)`)
 
-// unsteady are the functions that draw from a seed of their own, by package.
+// unsteady are the functions that draw from seeds of their own, by package.
 var unsteady = map[string]*regexp.Regexp{
 	"rapid": regexp.MustCompile(`^(Make)?Check$`),
 	"rand":  regexp.MustCompile(`^(N|Perm|Shuffle|(Exp|Norm)?Float(32|64)|U?[iI]nt(32|64)?N?)$`),

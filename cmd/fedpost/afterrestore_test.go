@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAReaderOfEventsMissesNothingAfterARestore: its cursor is behind events that came after the
-// backup was made.
+// TestAReaderOfEventsMissesNothingAfterARestore: its cursor is behind events that were appended
+// after the backup was made.
 func TestAReaderOfEventsMissesNothingAfterARestore(tt *testing.T) {
 	tt.Parallel()
 	inbox := httptest.NewServer(http.NotFoundHandler())

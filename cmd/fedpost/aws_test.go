@@ -50,8 +50,8 @@ func complete(more ...string) []string {
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// TestHalfAConfigurationForAWSIsRefused: with an empty file in place of the table
-// nobody would notice for a while.
+// TestHalfAConfigurationForAWSIsRefused: an empty file in place of the table would not be noticed
+// for a while.
 func TestHalfAConfigurationForAWSIsRefused(t *testing.T) {
 	for _, set := range [][]string{
 		{"AWS_ENDPOINT_URL", "http://127.0.0.1:4566"},

@@ -60,9 +60,8 @@ func running(t *testing.T, folder string) (terminal, func()) {
 	}
 }
 
-// TestAFedpostIsMovedByABackupOfItWhileItRuns: the one that is restored knows what became of
-// activities and sends them again, signed with the key that was made before; what waited
-// still waits.
+// TestAFedpostIsMovedByABackupOfItWhileItRuns: the restored one has the states of activities and
+// sends them again, signed with the key that was made before; deliveries that waited still wait.
 func TestAFedpostIsMovedByABackupOfItWhileItRuns(tt *testing.T) {
 	tt.Parallel()
 	signed := make(chan string, 2)

@@ -11,7 +11,7 @@ import (
 	"fedpost/internal/app/progress"
 )
 
-// TestACancelOfManySaysHowFarBackItIs, and what of the time is left.
+// TestACancelOfManySaysHowFarBackItIs, and how much of the time is left.
 func TestACancelOfManySaysHowFarBackItIs(t *testing.T) {
 	newest := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	var at steps

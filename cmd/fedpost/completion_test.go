@@ -13,7 +13,7 @@ import (
 	"fedpost/internal/testkit/long"
 )
 
-// asProgram makes the test binary be fedpost itself, for shells to call.
+// asProgram makes the test binary run as fedpost itself, for shells to call.
 const asProgram = "FEDPOST_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// itself puts a program at path that is the fedpost of this test binary.
+// itself makes a program at path that runs this test binary as fedpost.
 func itself(t *testing.T, path string) {
 	t.Helper()
 	self, err := os.Executable()

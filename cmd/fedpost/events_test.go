@@ -58,7 +58,7 @@ func TestEventsAreListedAndFollowed(tt *testing.T) {
 	t.fails("after is not the value of next", "events", "--follow", "--after", "x")
 }
 
-// follows runs a command that goes on, and returns its lines.
+// follows runs a command that does not end by itself, and returns its lines.
 func (t terminal) follows(args ...string) <-chan string {
 	t.Helper()
 	r, w := io.Pipe()
@@ -105,8 +105,8 @@ func (t terminal) follows(args ...string) <-chan string {
 	return lines
 }
 
-// TestAFollowerWhomNobodyLetsWaitDoesNotAskWithoutEnd: a server lets a bounded number of
-// readers wait, and answers others at once.
+// TestAFollowerWhomNobodyLetsWaitDoesNotAskWithoutEnd: a server has a bounded number of waiting
+// readers, and answers others at once.
 func TestAFollowerWhomNobodyLetsWaitDoesNotAskWithoutEnd(t *testing.T) {
 	var asked atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestUpWithFewFilesServesOn: 64 files are fewer than the connections that clients may have
-// open. Those that send half a request and wait made every other client wait with them.
+// TestUpWithFewFilesServesOn: 64 files are fewer than the connections that clients may open. Those
+// that sent half a request made every other client wait.
 func TestUpWithFewFilesServesOn(t *testing.T) {
 	operator(t)
 	program := exec.Command("sh", "-c", `ulimit -n 64 && exec "$0" up --listen 127.0.0.1:0 --data "$1"`, os.Args[0], t.TempDir())

@@ -34,8 +34,8 @@ func small(t *testing.T) string {
 	return folder
 }
 
-// TestAFullDiskIsSaidAndLeftBehind: on /healthz, on the page and in the metrics, and it ends
-// by itself once there is room.
+// TestAFullDiskIsSaidAndLeftBehind: on /healthz, on the page and in the metrics, and writing works
+// again once there is room.
 func TestAFullDiskIsSaidAndLeftBehind(tt *testing.T) {
 	long.Only(tt, "/healthz repeats its last answer for five seconds, twice")
 	folder := small(tt)
@@ -152,8 +152,8 @@ func failing(t *testing.T) (folder string, fail func()) {
 	}
 }
 
-// healthz waits until GET /healthz has a status and says something: it repeats its last answer
-// for seconds of real time, as the disk is real, and so is the process.
+// healthz waits until GET /healthz has a status and a text: it repeats its last answer for seconds
+// of real time, as disk and process are real.
 func (t terminal) healthz(want int, says string) {
 	t.Helper()
 	e2e.Await(t, time.Minute, fmt.Sprintf("GET /healthz to answer %d %q", want, says), func() (bool, string) {

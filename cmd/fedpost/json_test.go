@@ -12,7 +12,7 @@ import (
 	"fedpost/internal/testkit/openapi"
 )
 
-// unlike are the commands whose --json is no answer of the API, and why.
+// unlike are the commands whose --json is not an answer of the API, and why.
 var unlike = map[string]string{
 	"bench":           "the report of a measurement",
 	"check":           "the state of a data folder",

@@ -31,7 +31,7 @@ type keysImport struct {
 const (
 	importers  = 16        // calls at once
 	maxKeyLine = 128 << 10 // bytes; a key has 32 KiB at most
-	mostFaults = 20        // that are told
+	mostFaults = 20        // that are listed
 )
 
 // imported counts what became of the lines of a file.

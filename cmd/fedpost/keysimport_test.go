@@ -65,8 +65,8 @@ func TestKeysAreImportedOnceAndNoneReplacedUnasked(tt *testing.T) {
 	t.fails("no such file", "keys", "import", filepath.Join(t.TempDir(), "none"))
 }
 
-// TestAnImportThatWasStoppedGoesOn: an outage ends it with what is done, and the next run does
-// the rest.
+// TestAnImportThatWasStoppedGoesOn: an outage ends it, it reports what is done, and the next run
+// does the rest.
 func TestAnImportThatWasStoppedGoesOn(tt *testing.T) {
 	t := onServer(tt)
 	target, err := url.Parse(t.url)

@@ -309,7 +309,7 @@ func (s settings) serve(ports app.Ports, at local.ListenConfig, sweep func(conte
 			events.OnNotify(ctx, ports.Notifier, ports.Log, pump)
 			both.Wait()
 		},
-		Services: local.Services{API: faces(api, meter.Handler(api, ports.Log), front), Deliver: deliver.Handle, Ready: deliver.Ready, HealthCheck: scheduled},
+		Services: local.Services{API: dispatch(api, meter.Handler(api, ports.Log), front), Deliver: deliver.Handle, Ready: deliver.Ready, HealthCheck: scheduled},
 		Timeout:  topology.Deliver.Timeout, Every: s.every, Log: ports.Log,
 	})
 }

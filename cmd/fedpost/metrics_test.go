@@ -69,7 +69,7 @@ func (t terminal) get(path, token string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// mixed runs everything that counts: deliveries that get through, are refused and die,
+// mixed causes everything that is counted: deliveries that get through, are refused and die,
 // duplicates, a server that is blocked.
 func (t terminal) mixed() {
 	t.Helper()
@@ -180,8 +180,8 @@ func TestMetricsStatsAndHistoryAgree(tt *testing.T) {
 	}
 }
 
-// TestEventsAreCountedByType, as the feed has them. They are told when recipients have been
-// recorded, and counted when they have been told, so both are awaited.
+// TestEventsAreCountedByType, as the feed has them. Events are appended after recipients are
+// recorded, and counted after that, so both are awaited.
 func TestEventsAreCountedByType(tt *testing.T) {
 	tt.Parallel()
 	t := onServer(tt)
@@ -231,8 +231,8 @@ func TestMetricsAreNamedAsPrometheusRecommends(tt *testing.T) {
 	}
 }
 
-// TestTheDashboardAndTheAlertsNameMetricsThatExist, so that no panel stays empty and no
-// alert silent for a name.
+// TestTheDashboardAndTheAlertsNameMetricsThatExist: a wrong name would leave a panel empty or an
+// alert silent.
 func TestTheDashboardAndTheAlertsNameMetricsThatExist(tt *testing.T) {
 	tt.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.New(tt).URL)
 	t := onServer(tt)
@@ -261,7 +261,7 @@ func TestTheDashboardAndTheAlertsNameMetricsThatExist(tt *testing.T) {
 	}
 }
 
-// TestTheDashboardAndTheDocsHaveEveryMetric, so that nothing is measured for nobody.
+// TestTheDashboardAndTheDocsHaveEveryMetric: a metric that neither shows would be useless.
 func TestTheDashboardAndTheDocsHaveEveryMetric(tt *testing.T) {
 	tt.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.New(tt).URL)
 	t := onServer(tt)

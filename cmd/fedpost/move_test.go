@@ -31,8 +31,8 @@ func secretFile(t *testing.T, text string) string {
 
 const passphraseText = "correct horse battery staple"
 
-// telling runs a command that talks to no server, and returns all that it says, its log at
-// the lowest level included.
+// telling runs a command that talks to no server, and returns all of its output, with its log at
+// the lowest level.
 func telling(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -43,9 +43,8 @@ func telling(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestAFedpostIsMovedByAnExportOfItWhileItRuns: the other one signs with the same key, and
-// keeps to what was set of servers. Nothing that is printed, logged or in the file shows a
-// key or a secret.
+// TestAFedpostIsMovedByAnExportOfItWhileItRuns: the other one signs with the same key, and has the
+// settings of servers. Nothing that is printed, logged or in the file shows a key or a secret.
 func TestAFedpostIsMovedByAnExportOfItWhileItRuns(tt *testing.T) {
 	operator(tt)
 	signed := make(chan string, 1)
@@ -132,7 +131,7 @@ func TestAFedpostIsMovedByAnExportOfItWhileItRuns(tt *testing.T) {
 	}
 }
 
-// TestNothingIsTouchedByAnImportThatCannotBe: no folder, no sealing key.
+// TestNothingIsTouchedByAnImportThatCannotBe: it makes no folder and no sealing key.
 func TestNothingIsTouchedByAnImportThatCannotBe(tt *testing.T) {
 	operator(tt)
 	secret, file := secretFile(tt, passphraseText), filepath.Join(tt.TempDir(), "fedpost.age")

@@ -43,7 +43,7 @@ func newFollower(t *testing.T) *follower {
 	return f
 }
 
-// count is how many activities came, and how often the one came that came most often.
+// count is how many activities came, and how often the most frequent one came.
 func (f *follower) count() (activities, most int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,8 +79,8 @@ func (t terminal) outboxStates() map[string]int {
 	return states
 }
 
-// TestAPostAndItsDeliveryAreOneTransactionOnPostgreSQL: what is rolled back is not sent, and
-// what the API refuses stays with the reason, is told, and can be retried or dropped.
+// TestAPostAndItsDeliveryAreOneTransactionOnPostgreSQL: what is rolled back is not sent. What the
+// API refuses stays with the reason, has an event, and can be retried or dropped.
 func TestAPostAndItsDeliveryAreOneTransactionOnPostgreSQL(t *testing.T) {
 	schema := pgtest.Schema(t)
 	operator(t, "DATABASE_URL", pgtest.URL(t), "DATABASE_SCHEMA", schema)
@@ -140,8 +140,8 @@ func TestAPostAndItsDeliveryAreOneTransactionOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// TestALostAnswerMakesNoSecondActivityOnPostgreSQL breaks the connection each time that rows
-// were accepted, before that is written: they come again, and are duplicates.
+// TestALostAnswerMakesNoSecondActivityOnPostgreSQL breaks the connection each time that rows were
+// accepted, before their verdicts are written: they come again, and are duplicates.
 func TestALostAnswerMakesNoSecondActivityOnPostgreSQL(t *testing.T) {
 	schema := pgtest.Schema(t)
 	var mu sync.Mutex

@@ -94,9 +94,9 @@ func killable(t *testing.T, env []string, word string, command ...string) (rest 
 }
 
 // TestTheOutboxGuideRunsOnPostgreSQL runs the programs of docs/guide that publish a post and its
-// activity in one transaction. A post that is published twice is rolled back the second time.
-// The program is killed behind COMMIT while no fedpost runs; the fedpost that accepts the row
-// is killed before it can say so; the next one makes nothing of it a second time.
+// activity in one transaction. A post that is published twice is rolled back the second time. The
+// program is killed after COMMIT while no fedpost runs; the fedpost that accepts the row is killed
+// before it records that; the next one makes no second activity of it.
 func TestTheOutboxGuideRunsOnPostgreSQL(t *testing.T) {
 	pgtest.URL(t)
 	programs := t.TempDir()

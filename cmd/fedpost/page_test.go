@@ -31,7 +31,7 @@ func (t terminal) browser() browser {
 	return browser{t, &http.Client{Jar: jar}}
 }
 
-// see reads a page and checks what it shows.
+// see reads a page and checks its text.
 func (b browser) see(path string, says ...string) string {
 	b.Helper()
 	resp, err := b.http.Get(b.url + path)
@@ -57,7 +57,7 @@ func (b browser) shows(resp *http.Response, says ...string) string {
 	return string(text)
 }
 
-// act goes through the question of an action and answers it with yes.
+// act answers the question before an action with yes.
 func (b browser) act(path string, fields url.Values, says string) {
 	b.Helper()
 	text := b.see(path, "Do nothing")
@@ -158,7 +158,7 @@ func TestAnOperatorSeesAndActsOnThePage(tt *testing.T) {
 	t.run([]string{"webhooks", "list"}, "none")
 }
 
-// TestThePageLeavesTheAPIItsRoutes: what is not a page is answered as before.
+// TestThePageLeavesTheAPIItsRoutes: requests that are not for pages are answered as before.
 func TestThePageLeavesTheAPIItsRoutes(tt *testing.T) {
 	tt.Parallel()
 	t := onServer(tt)
@@ -242,8 +242,8 @@ func TestADashboardServesThePageOfAnotherFedpost(tt *testing.T) {
 	t.fails("only loopback addresses", "dashboard", "--listen", "0.0.0.0:8081")
 }
 
-// TestThePageOffersNothingToThoseWhoMayOnlyRead: what the API would refuse is not shown, and
-// everything is shown to those who may.
+// TestThePageOffersNothingToThoseWhoMayOnlyRead: what the API would refuse is hidden from them, and
+// shown to others.
 func TestThePageOffersNothingToThoseWhoMayOnlyRead(tt *testing.T) {
 	tt.Setenv("FEDPOST_READ_TOKEN", "a token that only reads")
 	t := onServer(tt)
@@ -261,6 +261,6 @@ func TestThePageOffersNothingToThoseWhoMayOnlyRead(tt *testing.T) {
 			t.Errorf("%s hides actions from an operator", path)
 		}
 	}
-	// Nothing was changed by asking.
+	// The questions have changed nothing.
 	t.run([]string{"servers", "list"}, "none")
 }

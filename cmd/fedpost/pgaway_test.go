@@ -17,9 +17,9 @@ import (
 	"fedpost/internal/testkit/long"
 )
 
-// TestACrashUnderLoadLosesNothingOnPostgreSQL stops the server as a crash does, while callers
-// send, and starts it again, at night after ten minutes. Calls in between are refused with 503 and Retry-After, so that
-// callers repeat them; nothing ends dead, and all goes on by itself.
+// TestACrashUnderLoadLosesNothingOnPostgreSQL stops the server as a crash does, while callers send,
+// and starts it again; in nightly runs after ten minutes. Calls in between are refused with 503 and
+// Retry-After, so callers repeat them; nothing ends dead, and everything continues by itself.
 func TestACrashUnderLoadLosesNothingOnPostgreSQL(t *testing.T) {
 	server := pgtest.NewServer(t)
 	operator(t, "DATABASE_URL", server.URL)
@@ -47,7 +47,7 @@ func TestACrashUnderLoadLosesNothingOnPostgreSQL(t *testing.T) {
 		calling.Go(func() {
 			for ctx.Err() == nil {
 				n := int(sent.Add(1))
-				// The context of the test: a call that has begun is to be answered.
+				// The context of the test: a call that has begun has to be answered.
 				if _, err := api.Send(t.Context(), submission(n)); err != nil {
 					t.Errorf("call %d: %v", n, err)
 					return
@@ -80,13 +80,13 @@ func TestACrashUnderLoadLosesNothingOnPostgreSQL(t *testing.T) {
 	}
 	_, twice := inbox.count()
 	t.Logf("%d activities came; the one that came most often came %d times", total, twice)
-	// What was sent, and not recorded before the crash, is sent again: once for each crash.
+	// What was sent and not recorded before the crash is sent again: once for each crash.
 	if twice > 3 {
 		t.Errorf("an activity came %d times, want at most once more for each of two crashes", twice)
 	}
 }
 
-// refusedAway checks what a call is answered while the database is away.
+// refusedAway checks the answer to a call while the database cannot be reached.
 func refusedAway(t *testing.T, fedpost terminal, inbox string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fedpost.url+"/v1/activities", strings.NewReader(asked(0, inbox)))

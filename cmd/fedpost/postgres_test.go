@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/testkit/engines/pgtest"
 )
 
-// TestHalfAConfigurationForPostgreSQLIsRefused: with an empty file in place of the database
-// nobody would notice for a while. No server is needed for that.
+// TestHalfAConfigurationForPostgreSQLIsRefused: an empty file in place of the database would not be
+// noticed for a while. The test needs no server.
 func TestHalfAConfigurationForPostgreSQLIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		set  []string

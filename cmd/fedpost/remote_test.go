@@ -78,8 +78,8 @@ var commandLines = sync.Pool{New: func() any {
 	return &l
 }}
 
-// forgotten makes a node of a parser's model what it was before the parser read a command line;
-// the values are those that kong sets back itself.
+// forgotten resets a node of a parser's model to its state before the parser read a command line;
+// kong itself resets the values.
 func forgotten(n kong.Visitable, next kong.Next) error {
 	switch n := n.(type) {
 	case *kong.Node:
@@ -437,8 +437,8 @@ func canned(t *testing.T, text string) (terminal, *string) {
 	return terminal{t, s.URL}, asked
 }
 
-// TestWhatStrangersAnswerDoesNotReachTheTerminalAsItIs: no colours, no titles, no
-// lines of their own.
+// TestWhatStrangersAnswerDoesNotReachTheTerminalAsItIs: neither colours nor titles nor further
+// lines.
 func TestWhatStrangersAnswerDoesNotReachTheTerminalAsItIs(tt *testing.T) {
 	t, _ := canned(tt, `{"deadLetters":[{"id":"x","inbox":"https://a.example/inbox","lastError":"\u001b[2J\u202eevil\nline\u0007","diedAt":"2026-11-21T08:00:00Z"}]}`)
 	out := t.run([]string{"dead", "list"})

@@ -111,7 +111,7 @@ func TestCountsOfProcessesAddUpOnPostgreSQL(t *testing.T) {
 	want := map[string]int{"accepted": 12, "attempts": 9, "delivered": 3, "failed": 6, "dead": 3, "duplicates": 3}
 	sum := map[string]float64{}
 	for _, p := range processes {
-		// Whoever is asked writes down its own counts first.
+		// The process that is asked writes its own counts first.
 		p.run([]string{"stats"})
 		for sample, value := range p.scrape() {
 			sum[sample] += value

@@ -33,7 +33,7 @@ func (c sinkCommand) Run(ctx context.Context, out io.Writer, log *slog.Logger) e
 		Handler: printing(out, sink.Inbox{Key: sink.KeysOf(api), Now: time.Now}), ReadHeaderTimeout: grace,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve returns what is worth telling
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve returns the error
 	defer stop()
 	if _, err := fmt.Fprintf(out, "sink listening; inboxes are http://%[1]s/ANYTHING, such as http://%[1]s/users/mo/inbox\n", l.Addr()); err != nil {
 		return err

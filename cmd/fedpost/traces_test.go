@@ -27,7 +27,7 @@ const (
 	callersParent = "00-" + callersTrace + "-" + callersSpan + "-01"
 )
 
-// strangers are servers that note headers of traces in whatever they get.
+// strangers are servers that record headers of traces in their requests.
 type strangers struct {
 	mu    sync.Mutex
 	told  []string
@@ -65,7 +65,7 @@ func (s *strangers) serve(t terminal, status func(path string, n int) int) strin
 	return server.URL
 }
 
-// submit hands over an activity with headers of the caller's trace, and returns its id.
+// submit submits an activity with headers of the caller's trace, and returns its id.
 func (t terminal) submit(body string, header http.Header) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, t.url+"/v1/activities", strings.NewReader(body))
@@ -99,7 +99,7 @@ func quick(s *settings) {
 }
 
 // TestATraceFollowsAnActivityToItsEnd through fan-out, a retry, a parking lot and a retry on
-// request, and tells no stranger.
+// request. No stranger learns of it.
 func TestATraceFollowsAnActivityToItsEnd(tt *testing.T) {
 	spans := collector.New(tt)
 	tt.Setenv("FEDPOST_API_TOKEN", token)
@@ -169,7 +169,7 @@ func TestATraceFollowsAnActivityToItsEnd(tt *testing.T) {
 	judge(tt, spans.Spans(), fine, down)
 }
 
-// judge holds all spans of the test above against what happened.
+// judge compares all spans of the test above with what happened.
 func judge(t *testing.T, all []*collector.Span, fine, down string) {
 	t.Helper()
 	byID := map[string]*collector.Span{}
@@ -228,7 +228,7 @@ func judge(t *testing.T, all []*collector.Span, fine, down string) {
 	attempts(t, of[trace.Span_SPAN_KIND_CLIENT], byID, fine, down)
 }
 
-// attempts holds the spans of attempts against what the inboxes answered.
+// attempts compares the spans of attempts with the answers of the inboxes.
 func attempts(t *testing.T, all []*collector.Span, byID map[string]*collector.Span, fine, down string) {
 	t.Helper()
 	states := map[string][]string{}

@@ -19,8 +19,8 @@ type service struct {
 	ended <-chan error
 }
 
-// asService runs `fedpost up` as systemd does: with credentials, and a socket to tell
-// systemd when it is ready.
+// asService runs `fedpost up` as systemd does: with credentials, and a socket by which fedpost
+// notifies systemd.
 func asService(t *testing.T, credentials map[string]string, data string, args ...string) service {
 	t.Helper()
 	operator(t)
@@ -84,8 +84,8 @@ func asService(t *testing.T, credentials map[string]string, data string, args ..
 	return service{url, states, cancel, ended}
 }
 
-// TestUpIsAService: it tells systemd when it serves and when it stops, takes its token and
-// its sealing key from credentials, and is spoken to over a socket.
+// TestUpIsAService: it notifies systemd when it serves and when it stops, takes its token and its
+// sealing key from credentials, and serves on a socket.
 func TestUpIsAService(tt *testing.T) {
 	data := tt.TempDir()
 	up := asService(tt, map[string]string{"FEDPOST_API_TOKEN": token + "\n", "sealing.key": strings.Repeat("k", 32)}, data)

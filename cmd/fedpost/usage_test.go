@@ -131,7 +131,7 @@ func TestEveryMistakeOfUsageEndsWith2(t *testing.T) {
 			}
 		}
 	}
-	// A verb that there is not, at the top and below each group.
+	// A verb that does not exist, at the top and below each group.
 	add(nil, "nonsense")
 	for _, c := range p.Model.Children {
 		if len(c.Children) > 0 {
@@ -195,7 +195,7 @@ func TestEveryHelpFitsATerminal(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoMistakeOfUsageEndsWith1: the command line is right, and something else is not.
+// TestWhatIsNoMistakeOfUsageEndsWith1: the command line is right, but something else is wrong.
 func TestWhatIsNoMistakeOfUsageEndsWith1(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("FEDPOST_URL", "http://127.0.0.1:1")
@@ -208,7 +208,7 @@ func TestWhatIsNoMistakeOfUsageEndsWith1(t *testing.T) {
 	}
 }
 
-// TestAnErrorSaysWhatToDo, where the cause is the commonest one.
+// TestAnErrorSaysWhatToDo, for the most common causes.
 func TestAnErrorSaysWhatToDo(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

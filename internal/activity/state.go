@@ -13,7 +13,7 @@ const (
 	Dead       State = "dead"       // retries exhausted: in the dead-letter queue
 	Expired    State = "expired"    // not worth delivering any more
 	Redundant  State = "redundant"  // the inbox has this state already
-	Superseded State = "superseded" // a newer activity says it better
+	Superseded State = "superseded" // a newer activity replaces it
 	Cancelled  State = "cancelled"  // stopped by the caller
 )
 

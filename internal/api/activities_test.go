@@ -65,7 +65,7 @@ func TestAnActivityIsStoredAndAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// TestACheckSaysWhatACallWouldComeTo, refuses what the call would refuse, and leaves nothing behind.
+// TestACheckSaysWhatACallWouldComeTo, refuses what the call would refuse, and stores nothing.
 func TestACheckSaysWhatACallWouldComeTo(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) {
 		o.Refuses = func(inbox string) error {

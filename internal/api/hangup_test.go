@@ -13,8 +13,8 @@ import (
 	"fedpost/internal/api/problem"
 )
 
-// TestAClientThatHangsUpIsNoFaultOfOurs: else whoever may read fills the log with errors, and
-// rings the operator's alarm, by hanging up.
+// TestAClientThatHangsUpIsNoFaultOfOurs: otherwise anyone who may read could fill the log with
+// errors and set off the operator's alarm by disconnecting.
 func TestAClientThatHangsUpIsNoFaultOfOurs(t *testing.T) {
 	var w *world
 	var hangUp context.CancelFunc

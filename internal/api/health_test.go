@@ -16,7 +16,7 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// TestHealthNamesWhatTheOperatorCanMend, and is well again by itself.
+// TestHealthNamesWhatTheOperatorCanMend, and recovers by itself.
 func TestHealthNamesWhatTheOperatorCanMend(t *testing.T) {
 	var files, write error
 	w := newWorld(t, func(o *api.Options) {
@@ -75,7 +75,7 @@ func TestACauseThatOperatorsCanMendIsInEveryFailure(t *testing.T) {
 	}
 }
 
-// TestHealthOpensAFile of this machine where nothing else is said.
+// TestHealthOpensAFile of this machine unless the options say otherwise.
 func TestHealthOpensAFile(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.Writable = func(context.Context) error { return nil } })
 	if res := w.do("GET", "/healthz", ""); res.Status != http.StatusOK {

@@ -101,8 +101,8 @@ func TestWithoutTokensAllShareOneLimitAndWithoutALimitThereAreNoHeaders(t *testi
 	}
 }
 
-// TestAPageOfAnotherSiteUsesUpNoLimit: any page that a browser shows can have it send reads
-// to 127.0.0.1, which nobody but the browser could refuse to send.
+// TestAPageOfAnotherSiteUsesUpNoLimit: any page can make a browser send reads to 127.0.0.1, which
+// nobody but the browser could refuse to send.
 func TestAPageOfAnotherSiteUsesUpNoLimit(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.RequestsPerMinute = 3 })
 	for _, site := range []string{"cross-site", "same-site", "nonsense"} {

@@ -195,8 +195,8 @@ func TestTheAPIServesOverRealConnections(t *testing.T) {
 	}
 }
 
-// TestWhoIsTurnedAwayIsNotWaitedFor: the body of a request that is refused by
-// its header may never come.
+// TestWhoIsTurnedAwayIsNotWaitedFor: if a request is refused by its header, its body may never
+// come.
 func TestWhoIsTurnedAwayIsNotWaitedFor(t *testing.T) {
 	w := newWorld(t, token("a long and secret token"))
 	srv := httptest.NewServer(w.api)

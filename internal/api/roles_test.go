@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/api/problem"
 )
 
-// Each role opens its routes, and only those: a new route is for operators, and for who
-// reads if the route is a GET, until somebody decides otherwise.
+// Each role opens its routes, and only those: until somebody decides otherwise, a new route is for
+// operators and, if it is a GET, for readers.
 func TestEachTokenOpensTheRoutesOfItsRole(t *testing.T) {
 	tokens := api.Tokens{Send: "the token of a server", App: "the token of an application", Read: "the token of Prometheus", Operate: "the token of an operator"}
 	served := func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(204); return nil }
@@ -39,7 +39,7 @@ func TestEachTokenOpensTheRoutesOfItsRole(t *testing.T) {
 		{"POST", "/v1/keys", false, true, false, true},
 		{"DELETE", "/v1/keys/x", false, true, false, true},
 		{"PUT", "/v1/keys/x", false, true, false, true},
-		// What is not routed is told to whoever is known.
+		// Any valid token may learn that there is no such route.
 		{"GET", "/nowhere", true, true, true, true},
 		{"POST", "/v1/activities/../keys", false, true, false, true},
 		{"POST", "/v1/activities/%2e%2e/keys", true, true, true, true},
@@ -63,7 +63,7 @@ func TestEachTokenOpensTheRoutesOfItsRole(t *testing.T) {
 	}
 }
 
-// A role without a token is nobody's: an empty Bearer token opens nothing.
+// A role without a token opens nothing: an empty Bearer token is invalid.
 func TestARoleWithoutATokenOpensNothing(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.Tokens = api.Tokens{Operate: "the token of an operator"} })
 	for _, given := range []string{"", "Bearer", "Bearer "} {

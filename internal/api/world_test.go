@@ -156,7 +156,7 @@ func (w *world) withKey() *world {
 
 const note = `{"@context":"https://www.w3.org/ns/activitystreams","type":"Create","actor":"https://social.example/users/frida","object":{"type":"Note","content":"<p>Grüße &amp; 🐘</p>"}}`
 
-// submission is a sound request, with further fields such as `"delay":60`.
+// submission is a valid request, with further fields such as `"delay":60`.
 func submission(more ...string) string {
 	return `{"activity":` + note + `,"keyId":"` + keyID + `","recipients":["https://a.example/inbox","https://b.example/inbox"]` +
 		strings.Join(append([]string{""}, more...), ",") + `}`

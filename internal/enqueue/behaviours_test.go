@@ -116,8 +116,8 @@ func onNativeQueues(t *testing.T, run func(t *testing.T, e engines.Engine, on fu
 	t.Run("normal", func(t *testing.T) { run(t, engines.EmbeddedFIFO(), func(*enqueue.Request) {}, queue.Normal) })
 }
 
-// TestADroppedDuplicateLeavesNoRecordOfItsOwn: nothing that a caller was told of, and nothing
-// else, is left in the table as queued.
+// TestADroppedDuplicateLeavesNoRecordOfItsOwn: neither an id that a caller got nor anything else
+// stays queued in the table.
 func TestADroppedDuplicateLeavesNoRecordOfItsOwn(t *testing.T) {
 	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), name queue.Name) {
 		w := newWorldOn(t, e, faults.NewPlan())

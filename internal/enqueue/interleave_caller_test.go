@@ -13,8 +13,8 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// wait offers a call to the scheduler and returns the effect that the scheduler
-// gives it. A call whose context has ended by its turn is not made.
+// wait offers a call to the scheduler and returns the effect that the scheduler gives it. A call
+// whose context has ended by then is not made.
 func (c *caller) wait(ctx context.Context, op string) (effect, error) {
 	end := c.s.end(ctx)
 	c.yield <- op
@@ -81,8 +81,8 @@ func (c *caller) SendBatch(context.Context, []queue.Message) []error {
 	panic("accepting sends one message")
 }
 
-// ListActivities implements enqueue.Ledger. Lists may name what was never recorded, so
-// they have no part in this story.
+// ListActivities implements enqueue.Ledger. Lists may name what was never recorded, so they do not
+// matter here.
 func (c *caller) ListActivities(context.Context, []ledger.Listed) error { return nil }
 
 // CreateActivity, CreateOrdered and DropActivity implement enqueue.Ledger.

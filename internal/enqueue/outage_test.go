@@ -52,8 +52,8 @@ func (w *world) without(o *outage, f dedup.Fallback) (*enqueue.Service, *counted
 	}), m
 }
 
-// TestTheOpenFallbackNeedsNoTable: every call is accepted, and its message
-// carries what the table would have said.
+// TestTheOpenFallbackNeedsNoTable: every call is accepted, and its message carries what the table
+// would have had.
 func TestTheOpenFallbackNeedsNoTable(t *testing.T) {
 	for name, c := range map[string]struct {
 		r     enqueue.Request
@@ -176,9 +176,9 @@ func TestAFIFOQueueDropsDuplicatesWhileTheTableIsDown(t *testing.T) {
 	}
 }
 
-// TestAnotherRequestUnderAKeyIsNotDroppedWhileTheTableIsDown: without the table nobody can
-// tell that the key was used for something else (422), so both calls are accepted, as
-// without a key. The FIFO queue had dropped the second as a duplicate of the first.
+// TestAnotherRequestUnderAKeyIsNotDroppedWhileTheTableIsDown: without the table nobody knows that
+// the key was used for something else (422), so both calls are accepted, as without a key. The FIFO
+// queue dropped the second as a duplicate of the first.
 func TestAnotherRequestUnderAKeyIsNotDroppedWhileTheTableIsDown(t *testing.T) {
 	onNativeQueues(t, func(t *testing.T, e engines.Engine, on func(*enqueue.Request), _ queue.Name) {
 		for name, back := range map[string]bool{"down for both": false, "down for the first only": true} {

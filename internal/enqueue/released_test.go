@@ -9,10 +9,10 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// TestWhatIsReleasedIsNoDuplicateOfWhatWasSent was found by the simulation: while the agenda
-// could not be written, an ordered activity with a short delay went to its queue at once,
-// for a worker to put it off. Another call under its key then put it into the agenda, and
-// within five minutes the queue dropped what was released as a duplicate of what was sent.
+// TestWhatIsReleasedIsNoDuplicateOfWhatWasSent was found by the simulation: while the agenda could
+// not be written, an ordered activity with a short delay went to its queue at once, for a worker to
+// put it off. Another call with its key then put it into the agenda. Within five minutes the queue
+// dropped the released message as a duplicate of the first.
 func TestWhatIsReleasedIsNoDuplicateOfWhatWasSent(t *testing.T) {
 	w := newWorld(t, faults.NewPlan())
 	id := w.must(request(ordered("g"), delay(time.Minute)), enqueue.Queued)

@@ -7,9 +7,9 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// refusedAbove reports whether a block or 410 elsewhere refuses deliveries to the host or inbox
-// of s: of a domain above it, or of the inbox's host. What is parked then fails, and nothing is
-// probed.
+// refusedAbove reports whether the state of another key refuses deliveries under s: of a domain
+// above the host, or of the inbox's host, that is blocked or gone. What is parked then fails, and
+// nothing is probed.
 func (r *Runner) refusedAbove(ctx context.Context, s circuit.State) (bool, error) {
 	host, whole := circuit.HostOf(s.Key)
 	keys := circuit.Families(host)

@@ -72,8 +72,8 @@ func TestACheckTriesAnInboxForWhichManyWaitOnce(t *testing.T) {
 	}
 }
 
-// An inbox behind more deliveries to another than a check looks at has its turn at one of
-// the next quick checks.
+// An inbox behind more deliveries to another than a check looks at gets a trial at one of the next
+// quick checks.
 func TestAnInboxBehindManyDeliveriesToAnotherIsFound(t *testing.T) {
 	const fine = "https://a.example/fine"
 	w := world.New(t, world.Options{})
@@ -162,8 +162,8 @@ func TestATrialThatIsResetIsTriedOnAnotherInbox(t *testing.T) {
 	}
 }
 
-// Found by the simulation: while one inbox holds its server, another with a circuit of its
-// own had no trial until the first was given up.
+// Found by the simulation: while one inbox held its server, another with a circuit of its own had
+// no trial until the first was given up.
 func TestAnInboxThatIsWellIsFoundWhileAnotherHoldsTheServer(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const sick, broken = "https://a.example/sick", "https://a.example/broken"
@@ -203,9 +203,9 @@ func TestManyInboxesThatTakeNothingBringFewChecksForward(t *testing.T) {
 	}
 }
 
-// Found by the simulation: all that waited for a server waited for one inbox, which had a
-// circuit of its own. The quick checks of the server were used up, no daily one followed, as
-// nothing waited for the server itself, and what waited was given up though the server was back.
+// Found by the simulation: all deliveries to a server waited for one inbox, which had a circuit of
+// its own. The quick checks of the server were used up, and no daily one followed, as nothing
+// waited for the server itself. They were given up although the server was back.
 func TestAnInboxWithACircuitOfItsOwnHasItsServerCheckedDaily(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const inbox = "https://a.example/u2"

@@ -119,9 +119,9 @@ func (r *Runner) checkInbox(ctx context.Context, s circuit.State, host string) e
 const pausedLook = time.Hour
 
 // afterHost postpones an inbox's step until after that of its host, which is down. If the host
-// answers probes, other inboxes hold it up; if no step of the host is due, it is checked no
-// more. In both cases one delivery to this inbox moves to the host's lot, as a candidate for
-// its trial.
+// answers probes, other inboxes keep it down; if no step of the host is due, it is not checked any
+// more. In both cases one delivery to this inbox moves to the host's lot, as a candidate for its
+// trial.
 func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
 	if host.AnswersProbes() || down(host) && host.CheckAt.IsZero() {
 		ps, _, _, err := r.Lot.Next(ctx, s.Key, circuit.Sweep{}, 1)

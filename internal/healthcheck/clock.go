@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// skew is how far the clock may go back between two runs and be ignored: runs overlap, and
-// clocks are adjusted.
+// skew is how far the clock may go back between two runs without effect: runs overlap, and clocks
+// are adjusted.
 const skew = time.Minute
 
 // setBack returns by how much the clock was set back since the last run, or 0.
@@ -28,8 +28,8 @@ func (r *Runner) setBack(now time.Time) time.Duration {
 	return 0
 }
 
-// redate moves the steps of all servers forward by as much as the clock was set back: they
-// would be that late.
+// redate moves the steps of all servers forward by as much as the clock was set back: otherwise
+// they would be late by that.
 func (r *Runner) redate(ctx context.Context, now time.Time, back time.Duration) error {
 	r.Log.WarnContext(ctx, "the clock was set back: the steps of servers are moved forward", "by", back)
 	var errs []error

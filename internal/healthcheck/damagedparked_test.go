@@ -38,9 +38,9 @@ func damageParked(t *testing.T, w *world.World, key string, id activity.ID) {
 	}
 }
 
-// TestAParkedDeliveryThatCannotBeReadHoldsUpNoOther of its lot: each page that had it failed
-// to be read, so what was behind it waited for ever, and its server was never tried again.
-// What the ledger knows is enough to end it as dead; what nobody knows any more is dropped.
+// TestAParkedDeliveryThatCannotBeReadHoldsUpNoOther of its lot: each page with it failed to be
+// read, so those behind it waited for ever, and its server was never tried again. If the ledger
+// knows it, it ends as dead; otherwise it is dropped.
 func TestAParkedDeliveryThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	for _, c := range []struct{ ordered, forgotten, blocked, other bool }{
 		{},
@@ -72,7 +72,7 @@ func TestAParkedDeliveryThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 			lost, others := ids[0], ids[1:]
 			damageParked(t, w, key, lost)
 			if c.other {
-				// It lies where another delivery belongs.
+				// It is stored under the key of another delivery.
 				putAnother(t, w, key, lost, ids[1])
 			}
 			if n := w.Parked(key); n != len(ids) {

@@ -13,8 +13,7 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// broken is a store of which every second shard cannot be read, while no server of the
-// others can.
+// broken is a store of which every second shard cannot be read, and no server of the others.
 type broken struct{ circuit.Store }
 
 const perShard = 20
@@ -38,8 +37,8 @@ func (broken) SaveServer(_ context.Context, s circuit.State) (circuit.State, err
 	return s, errors.New("injected: no server")
 }
 
-// TestFailuresOfShardsAndStepsAreAllReported: a shard that cannot be read is noted while steps of
-// servers of the shard before fail. Without a lock one of them was lost, or the run crashed.
+// TestFailuresOfShardsAndStepsAreAllReported: a shard that cannot be read is recorded while steps
+// of servers of the shard before fail. Without a lock one of them was lost, or the run crashed.
 func TestFailuresOfShardsAndStepsAreAllReported(t *testing.T) {
 	w := world.New(t, world.Options{})
 	r := runner(w, &counting{}, func(c *healthcheck.Config) { c.Servers = broken{w.Store} })

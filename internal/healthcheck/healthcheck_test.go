@@ -290,9 +290,8 @@ func TestAnInboxOfAPausedHostIsLookedAtOnceAnHour(t *testing.T) {
 	}
 }
 
-// TestWhoParksWhileOthersReleaseIsNotForgotten lets invocations park, runs
-// release and drain, and a host go up and down, all at once. Whatever is in the
-// lot in the end has to come out.
+// TestWhoParksWhileOthersReleaseIsNotForgotten lets invocations park, runs release and drain, and a
+// host go up and down, all at once. At the end everything in the lot has to be released.
 func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
 	for round := range long.Pick(2, 5) {
 		w := world.New(t, world.Options{Seed: uint64(round)})
@@ -313,9 +312,8 @@ func TestWhoParksWhileOthersReleaseIsNotForgotten(t *testing.T) {
 		}
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
-		// The clock stands still while anybody works: if it moved on by two steps in the
-		// millisecond between an answer and its record, the claim would be over, and the
-		// delivery made again by right.
+		// The clock stands still while anybody works: if it moved on by two steps between an answer
+		// and its record, the claim would lapse, and the delivery would rightly be made again.
 		var clock sync.RWMutex
 		for range 3 {
 			wg.Go(func() {

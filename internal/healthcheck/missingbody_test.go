@@ -14,7 +14,7 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// loseBody has the parked delivery of an activity refer to a body that is stored apart, and
+// loseBody makes the parked delivery of an activity refer to a body that is stored apart, and
 // removes a part of that body.
 func loseBody(t *testing.T, w *world.World, key string, id activity.ID) {
 	t.Helper()
@@ -56,9 +56,9 @@ func noise(n int) string {
 	return strings.NewReplacer(`\`, "-", `"`, "-").Replace(string(b))
 }
 
-// TestAParkedDeliveryWhoseBodyIsMissingHoldsUpNoOther of its lot, whether ordered or not: each
-// page that had it failed to be read, so what was behind it waited for ever, and its server
-// was never tried again. It ends as dead; the others go on.
+// TestAParkedDeliveryWhoseBodyIsMissingHoldsUpNoOther of its lot, whether ordered or not: each page
+// with it failed to be read, so those behind it waited for ever, and its server was never tried
+// again. It ends as dead; the others go on.
 func TestAParkedDeliveryWhoseBodyIsMissingHoldsUpNoOther(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		t.Run(fmt.Sprintf("ordered=%t", ordered), func(t *testing.T) {

@@ -21,8 +21,8 @@ type NodeInfo struct {
 	AllowHTTP bool
 }
 
-// Probe implements Prober. Any answer below 500 passes, and 501, which a server gives that
-// knows only POST: a parked delivery will show whether its inbox works.
+// Probe implements Prober. Any answer below 500 passes, and 501, the answer of a server that knows
+// only POST: a parked delivery will show whether its inbox works.
 func (n NodeInfo) Probe(ctx context.Context, host string) outcome.Outcome {
 	if !n.AllowHTTP && !outbound.Onion(host) {
 		return n.get(ctx, "https://"+host)

@@ -79,8 +79,8 @@ func TestAProbeThatTheScheduleCutsShortIsTheHostsFault(t *testing.T) {
 	}
 }
 
-// TestAPlainHTTPServerThatHangsFailsByTimeout and not at TLS, which it does not speak, and has
-// its share of the probe's time where even the handshake hangs.
+// TestAPlainHTTPServerThatHangsFailsByTimeout and not by its lack of TLS, and gets its share of the
+// probe's time if even the handshake hangs.
 func TestAPlainHTTPServerThatHangsFailsByTimeout(t *testing.T) {
 	for name, https := range map[string]error{
 		"it answers the handshake with HTTP": &outbound.TLSError{Err: errors.New("first record does not look like a TLS handshake")},
@@ -105,7 +105,7 @@ func TestAPlainHTTPServerThatHangsFailsByTimeout(t *testing.T) {
 	}
 }
 
-// hanging answers no request by http, and none by https but with an error, if it has one.
+// hanging answers no request by http, and requests by https only with an error, if it has one.
 type hanging struct{ https error }
 
 func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {

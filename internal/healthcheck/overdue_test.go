@@ -14,10 +14,9 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// TestWhatIsOverdueTakesNoSlotUnderARateLimit: a lot that has grown older than
-// deliveries may wait ends whole in one run, and what is not overdue goes at the
-// rate. With a turn for each overdue delivery, what comes after them would be
-// overdue in its turn.
+// TestWhatIsOverdueTakesNoSlotUnderARateLimit: the overdue part of a lot ends in one run, and the
+// rest goes at the rate. If each overdue delivery took a slot, those behind them would be overdue
+// by their own slots.
 func TestWhatIsOverdueTakesNoSlotUnderARateLimit(t *testing.T) {
 	const perMinute, old = 30, 400
 	w := world.New(t, world.Options{})
@@ -154,9 +153,9 @@ func TestATrialThatIsAnsweredWithAnErrorIsRepeatedOnOtherInboxesOnly(t *testing.
 	}
 }
 
-// Found by the simulation: while a queue lagged, each look at a server that was down
-// released everything too old once more, every six minutes, which SQS takes for something
-// new. The queue grew faster than it was worked on: 83 receives of one post, in two hours.
+// Found by the simulation: while a queue lagged, each look at a server that was down released
+// everything overdue once more, every six minutes, which SQS takes for new messages. The queue grew
+// faster than it was worked on: 83 receives of one post, in two hours.
 func TestWhatIsTooOldIsNotReleasedAgainAndAgainWhileItsQueueLags(t *testing.T) {
 	const n = 5
 	w := world.New(t, world.Options{})

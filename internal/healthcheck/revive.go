@@ -80,8 +80,8 @@ func (r *Runner) awaitsDying(s circuit.State) bool {
 	return whole && r.Dead != nil && r.Rules.Revive > 0 && r.Now().Sub(since) < dyingSteps*r.Rules.RampEvery
 }
 
-// nothingWaits reports whether the lot of s is empty and no dead delivery is to be revived. If
-// the server accepts deliveries, it revives some.
+// nothingWaits reports whether the lot of s is empty and no dead delivery is to be revived. It
+// revives some if the server accepts deliveries.
 func (r *Runner) nothingWaits(ctx context.Context, s circuit.State) (bool, error) {
 	empty, err := r.Lot.Empty(ctx, s.Key)
 	if err != nil || !empty || !r.reviving(s) {

@@ -50,7 +50,7 @@ func (c *cache[V]) put(id string, v V) {
 	c.insert(id, v)
 }
 
-// generation returns what putIf takes, to be called before the value is read from the store.
+// generation returns an argument for putIf. Call it before the value is read from the store.
 func (c *cache[V]) generation() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -70,7 +70,7 @@ func TestAKeyReplacedElsewhereIsNoticedWithinSeconds(t *testing.T) {
 		t.Errorf("%d reads in 10 seconds of use", n)
 	}
 
-	// While the store is away the key that is held serves, and no longer.
+	// While the store cannot be reached, the cached key is used until its time is over.
 	w.shelf.err = errors.New("table is away")
 	w.clock = w.clock.Add(time.Minute)
 	use(third)

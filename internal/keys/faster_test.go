@@ -27,7 +27,7 @@ func TestAnOpenedKeySignsByWhatIsFaster(t *testing.T) {
 			t.Errorf("signs by a %T, made %d times", s, made)
 		}
 	}
-	// A stored key is never what the stand-in would make of it.
+	// What is stored is never made from the stand-in.
 	if got, err := w.ring.Public(t.Context(), id); err != nil || got != p {
 		t.Errorf("public half %v, error %v", got, err)
 	}

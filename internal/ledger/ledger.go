@@ -99,7 +99,7 @@ type Recipient struct {
 	UpdatedAt     time.Time
 	// Tries are the last attempts, if the first did not get through.
 	Tries Tries
-	// Lot names the lot that a parked target lies in; see LotName.
+	// Lot names the lot in which a target is parked; see LotName.
 	Lot string
 
 	// Generation fences the target's messages; see message.Delivery.
@@ -189,10 +189,10 @@ var (
 // Store is what the ledger needs of its storage.
 type Store interface {
 	Index
-	// CreateActivity records an activity, in one write of one unit for a typical one.
-	// Repeating it with the same record changes nothing (not even a cancellation);
-	// another record under the same id is ErrExists. A pointer of CreateOrdered gives way:
-	// its id has an activity of its own after all. Times are kept to the millisecond.
+	// CreateActivity records an activity, in one write of one unit for a typical one. Repeating it
+	// with the same record changes nothing (not even a cancellation); another record under the same
+	// id is ErrExists. It replaces a pointer of CreateOrdered: the id has an activity of its own
+	// after all. Times are kept to the millisecond.
 	CreateActivity(ctx context.Context, r Record) error
 	// CreateOrdered records an activity whose id is derived from its deduplication
 	// key. If the activity prev (the key's id in the previous period) was created at

@@ -59,7 +59,7 @@ type RecipientView struct {
 	// Tries are the last attempts, if the first did not get through.
 	Tries []Try
 	By    activity.ID
-	// Lot is the key of the server or inbox under which a parked recipient lies.
+	// Lot is the key of the server or inbox under which a recipient is parked.
 	Lot string
 }
 

@@ -248,8 +248,8 @@ func TestViewSaysWhichLotAParkedRecipientLiesIn(t *testing.T) {
 	}
 }
 
-// An ordered delivery that waits for its turn under a rate limit before any attempt has
-// no record, but what is parked has a due time.
+// An ordered delivery that waits for its slot under a rate limit before any attempt has no record,
+// but its parked item has a due time.
 func TestAnOrderedDeliveryWithoutARecordShowsWhenItsGroupIsDue(t *testing.T) {
 	b := newBook(3, 1)
 	b.record.OrderingKey = "thread 7"
@@ -274,7 +274,7 @@ func TestViewCountsParkedChunksByOneTarget(t *testing.T) {
 		t.Errorf("counts: %v, want %v", got, want)
 	}
 	// Three of the page and one of each other chunk, and once more where the first look finds
-	// nothing: a large activity costs a lookup for each.
+	// nothing: in a large activity each costs a lookup.
 	if most := 3 + 9 + 5; b.asked > most {
 		t.Errorf("looked for %d ids, at most %d", b.asked, most)
 	}

@@ -101,7 +101,7 @@ func next(host, lot circuit.State, own, now time.Time) time.Time {
 	return at
 }
 
-// lot is the key of the lot that a parked recipient lies in.
+// lot is the key of the lot in which a recipient is parked.
 func (r RecipientView) lot() string {
 	return cmp.Or(r.Lot, circuit.HostKey(activity.HostOf(r.Inbox)))
 }

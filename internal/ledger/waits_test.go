@@ -95,7 +95,7 @@ func TestAParkedRecipientSaysWhatItWaitsFor(t *testing.T) {
 		// The lot was seen empty: the recipient's message is on its queue.
 		{"https://one.example/back", "inbox:https://one.example/back", -20, "inbox:https://one.example/back", now},
 		{"https://unknown.example/inbox", "", 0, "unknown.example", now},
-		// Nobody looks at what is parked, which is a fault and not made up for.
+		// Nobody looks at what is parked: a fault that is shown as it is.
 		{"https://one.example/forgotten", "inbox:https://one.example/forgotten", 0, "inbox:https://one.example/forgotten", time.Time{}},
 	} {
 		r := ledger.RecipientView{Inbox: w.inbox, State: activity.Parked, Lot: w.lot}
@@ -129,7 +129,7 @@ func TestAParkedRecipientSaysWhatItWaitsFor(t *testing.T) {
 		}
 	}
 
-	// Who has nothing parked asks nothing.
+	// Recipients that are not parked cost no read.
 	c.asked = nil
 	if err := ledger.Explain(t.Context(), c, rs[len(rs)-1:], now); err != nil || c.asked != nil {
 		t.Errorf("%v, asked %v", err, c.asked)

@@ -44,8 +44,8 @@ type Message struct {
 	NotBefore time.Time `json:"notBefore,omitzero"`
 }
 
-// Sender is the document of the key that signs m's activities: their actor's. It is empty for a claim
-// check, and for activities without an actor's key.
+// Sender is the document of the key that signs m's activities, which is their actor's. It is empty
+// for a claim check, and for activities without an actor's key.
 func (m Message) Sender() string {
 	if len(m.Batch) > 0 {
 		m = m.Batch[0]

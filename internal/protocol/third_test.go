@@ -29,8 +29,7 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// pigeon is a protocol that is nowhere but in this test. It notes what is asked of
-// it.
+// pigeon is a protocol that only this test has. It records its calls.
 type pigeon struct{ calls []string }
 
 const pigeons activity.Protocol = "pigeon"

@@ -36,8 +36,7 @@ type recordItem struct {
 	Inline []activity.Target `json:"inline,omitempty"`
 }
 
-// millis and fromMillis turn a time into milliseconds, which take few bytes, and
-// back.
+// millis is a time in milliseconds, which take few bytes. fromMillis turns them back.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -120,9 +119,8 @@ func (s *Store) CreateActivity(ctx context.Context, r ledger.Record) error {
 	return errContended(it.Key)
 }
 
-// sameActivity reports whether two records of an id are of the same request: a
-// call that took over from a crashed one may have another time, and, if only the key counts,
-// another body with another type.
+// sameActivity reports whether two records of an id are of the same request. The time may differ if
+// a call took over from a crashed one, body and type if only the key counts.
 func sameActivity(a, b ledger.Record) bool {
 	return a.Fingerprint == b.Fingerprint && a.Protocol == b.Protocol &&
 		a.Recipients == b.Recipients && a.Targets == b.Targets && a.Chunk == b.Chunk
@@ -219,7 +217,7 @@ func (s *Store) changeRecord(ctx context.Context, id activity.ID, f func(*ledger
 			return err
 		}
 		if r.ID != id {
-			// A pointer: only an activity that is not recorded yet was answered with this id.
+			// A pointer: only an activity that is not recorded yet was returned with this id.
 			return fmt.Errorf("change activity %s: %w", id, ledger.ErrNotFound)
 		}
 		before := r

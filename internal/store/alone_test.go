@@ -12,9 +12,8 @@ import (
 	"fedpost/internal/store"
 )
 
-// TestClaimsOfADeadProcessAreNotWaitedFor claims a chunk and a single target,
-// "dies", and looks at them as the next process, which is alone on the table,
-// and as one that is not.
+// TestClaimsOfADeadProcessAreNotWaitedFor claims a chunk and a single target, "dies", and looks at
+// them as the next process: once alone on the table, once not.
 func TestClaimsOfADeadProcessAreNotWaitedFor(t *testing.T) {
 	e := embedded(t, sqlite.Options{})
 	shared := store.New(e.Table(), time.Now)

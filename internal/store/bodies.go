@@ -34,8 +34,8 @@ type carrier struct {
 }
 
 // bodySlack is how long a body that is stored apart is kept after the last delivery or dead letter
-// that refers to it is given up or forgotten. The mark that an activity is cancelled is kept as
-// long after its record, for the same deliveries.
+// that needs it has ended. The mark that an activity is cancelled outlasts its record by as much,
+// for the same deliveries.
 const bodySlack = 400 * 24 * time.Hour
 
 // writeUnit is the unit that a table bills writes in, in bytes.

@@ -12,13 +12,13 @@ import (
 	"fedpost/internal/message"
 )
 
-// orphanLife is how long an item is kept at least, whether its activity has a record or
-// not: as long as a queue can hold a message.
+// orphanLife is how long an item is kept at least, even if its activity has no record: as long as a
+// queue can hold a message.
 const orphanLife = 14 * 24 * time.Hour
 
-// outlast is when an item that is written now of an activity's recipients may be dropped: at
-// forget, the end of the record, or later, because only the item says to a late copy of a message
-// that it was delivered.
+// outlast returns when an item about recipients that is written now may expire: at forget, when the
+// record ends, or later, because only this item shows a late copy of a message that it was
+// delivered.
 func (s *Store) outlast(forget time.Time) time.Time {
 	if least := s.now().Add(orphanLife); forget.Before(least) {
 		return least
@@ -106,7 +106,7 @@ func (s *Store) writeClaim(ctx context.Context, key table.Key, c *ledger.Claim, 
 	if err != nil {
 		return err
 	}
-	// A claim that is lost with its process was of no use any more.
+	// A claim need not survive a power cut, which ends its worker, too.
 	it := table.Item{Key: key, Data: data, Expires: s.outlast(c.Known.Record.Forget), Unsynced: true}
 	err = s.swap(ctx, &it, b.cond)
 	if there, conflict := found(err); conflict {

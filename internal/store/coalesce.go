@@ -107,7 +107,7 @@ func (s *Store) Cancelled(ctx context.Context, ids []activity.ID) (map[activity.
 	for _, id := range ids {
 		it, _ := s.live(items, recordKey(id))
 		if it == nil {
-			continue // accepted while it could not be recorded, for all that is known
+			continue // perhaps accepted while it could not be recorded
 		}
 		r, _, err := unpackRecord(id, *it)
 		if err != nil {

@@ -25,9 +25,8 @@ type contentItem struct {
 	Body     int               `json:"bodyParts,omitempty"`
 }
 
-// KeepContent implements ledger.Store. Workers of other chunks may have kept the same
-// activity: one that takes a single unit is written again, because that is as cheap as
-// to look, and of a larger one a look comes first.
+// KeepContent implements ledger.Store. Workers of other chunks may have kept the same activity. One
+// of a single write unit is written again, which is as cheap as a read; a larger one is read first.
 func (s *Store) KeepContent(ctx context.Context, a activity.Activity, until time.Time) error {
 	c := carrier{a, until, func(a activity.Activity, bodyParts int) (table.Item, error) {
 		data, err := parkedPacking.pack(contentItem{Activity: a, Body: bodyParts})
@@ -80,15 +79,15 @@ func (s *Store) Content(ctx context.Context, id activity.ID) (activity.Activity,
 	return c.Activity, nil
 }
 
-// Bounds of FindBody's look at the recipients of an activity.
+// Bounds of FindBody's search among the recipients of an activity.
 const (
 	bodyChunks = 20
 	bodyItems  = 100
 )
 
-// FindBody returns the body of an activity from wherever the table has it: kept for a retry,
-// stored once, parked in no ordered group, or dead. Else it is in messages only, or gone, and
-// the error is that of Content.
+// FindBody looks for an activity's body wherever the table can have it: kept for a retry, stored
+// once, parked in no ordered group, or dead. If only messages have it, or nothing, the error is
+// that of Content.
 func (s *Store) FindBody(ctx context.Context, id activity.ID) (string, error) {
 	a, missing := s.Content(ctx, id)
 	if !errors.Is(missing, ledger.ErrNoContent) {

@@ -10,8 +10,7 @@ import (
 
 func countsPK(day string) string { return "C#" + day }
 
-// PutCounts implements stats.Store. This package cannot import stats, because stats
-// imports packages whose tests import this one.
+// PutCounts implements stats.Store.
 func (s *Store) PutCounts(ctx context.Context, day, process string, counts map[string]int, forget time.Time) error {
 	data, err := encode(counts)
 	if err != nil {

@@ -131,8 +131,8 @@ func (s *Store) Revivable(ctx context.Context, host string, ordered bool, since 
 	return s.walkHostIndex(ctx, deadletter.Filter{Host: host, Since: since}, []string{part}, cursor, limit)
 }
 
-// LeaveDead implements deadletter.Store. What is still written of a dead letter that is
-// damaged stays as it is, and its item of the index changes its part.
+// LeaveDead implements deadletter.Store. A damaged dead letter stays as it is; only its item of the
+// index moves to another part.
 func (s *Store) LeaveDead(ctx context.Context, ls []deadletter.DeadLetter) error {
 	var whole []deadletter.DeadLetter
 	moved, old := map[table.Key]table.Item{}, map[table.Key]bool{}
@@ -206,8 +206,8 @@ func (s *Store) walkHostIndex(ctx context.Context, f deadletter.Filter, parts []
 	return ls, "", nil
 }
 
-// indexedDeadLetters reads the dead letters that items of an index name, but for those of
-// another type than f's.
+// indexedDeadLetters reads the dead letters that items of an index name, except those of another
+// type than f's.
 func (s *Store) indexedDeadLetters(ctx context.Context, f deadletter.Filter, list []table.Item) ([]deadletter.DeadLetter, error) {
 	var keys []table.Key
 	for _, it := range list {

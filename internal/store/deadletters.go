@@ -287,7 +287,7 @@ func readDeadLetter(it table.Item, host string) (l deadletter.DeadLetter, bodyPa
 func damagedDeadLetter(it table.Item, host string, err error) deadletter.DeadLetter {
 	l := deadletter.DeadLetter{Damaged: err, DamagedAt: host, Forget: it.Expires}
 	if f := strings.Split(it.PK, "#"); len(f) == 3 {
-		l.Died, _ = time.Parse(time.DateOnly, f[1]) // what is no day selects and names nothing
+		l.Died, _ = time.Parse(time.DateOnly, f[1]) // a bad day selects no dead letter
 	}
 	if f := strings.Split(it.SK, "#"); len(f) == 4 {
 		l.Activity.ID = activity.ID(f[0])

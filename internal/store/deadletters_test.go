@@ -46,7 +46,7 @@ func TestDeadLettersOfAHostAreFoundWhileTheTableIsSlow(t *testing.T) {
 		if ls := list(); len(ls) != 0 {
 			t.Errorf("%d dead letters of nobody", len(ls))
 		}
-		// One a week, to a different partition of the day each time.
+		// One a week, each in a different partition of its day.
 		const weeks = 7
 		for n := range weeks {
 			id := activity.DerivedID(time.Now(), string(rune('a'+n)))

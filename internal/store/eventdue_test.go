@@ -15,8 +15,8 @@ import (
 	"fedpost/internal/testkit/memory"
 )
 
-// TestAnActivityThatCannotBeReadHoldsUpTheEndOfNoOther: the run stopped at it, and each later
-// run met it first again, so no other activity that was due with it ever had its done event.
+// TestAnActivityThatCannotBeReadHoldsUpTheEndOfNoOther: the run stopped at it, and each later run
+// read it first again, so no other activity that was due with it ever got its event.
 func TestAnActivityThatCannotBeReadHoldsUpTheEndOfNoOther(t *testing.T) {
 	for name, damaged := range map[string]func(activity.ID) table.Key{
 		"record": func(id activity.ID) table.Key { return table.Key{PK: "A#" + string(id), SK: "META"} },
@@ -75,7 +75,8 @@ func TestAnActivityThatCannotBeReadHoldsUpTheEndOfNoOther(t *testing.T) {
 			if failed == 0 {
 				t.Error("no run says that an activity cannot be read")
 			}
-			// A run looks at a bounded number, so those that are due first make room for others.
+			// A run looks at a bounded number, so those that were looked at must not be the first
+			// again.
 			for _, k := range keys {
 				if n := looks.at[k]; n == 0 || n > 60 {
 					t.Errorf("%s was looked at %d times in a day", k.PK, n)

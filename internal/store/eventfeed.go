@@ -11,7 +11,7 @@ import (
 	"fedpost/internal/ledger/events"
 )
 
-// ahead is how many items of a log are read for a page. Most items have a few events.
+// ahead is how many items of a log are read for a page. Most items have only a few events.
 const ahead = 25
 
 // Events implements events.Store. It merges the logs by their times.
@@ -53,10 +53,10 @@ func (s *Store) Events(ctx context.Context, after string, limit int) (events.Pag
 	return page, nil
 }
 
-// logPage is a part of a log that a page of the feed is made of.
+// logPage is what was read of a log for a page of the feed.
 type logPage struct {
 	items  []logItem
-	within int // of the first item are on an earlier page
+	within int // events of the first item that are on an earlier page
 	more   bool
 }
 

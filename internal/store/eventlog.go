@@ -65,11 +65,11 @@ func eventPK(shard int) string { return fmt.Sprintf("E#%d", shard) }
 
 func eventSK(number uint64) string { return fmt.Sprintf("%016x", number) }
 
-// startKey is of the item that says with which number a log has begun. A log begins again
-// when all of its items have expired, so that this item never expires.
+// startKey is the key of the item that says with which number a log has begun. The item never
+// expires, because a log begins again when all of its items have expired.
 func startKey(shard int) table.Key { return table.Key{PK: "E#START", SK: strconv.Itoa(shard)} }
 
-// stride is the least difference of first numbers: more items than a log ever has.
+// stride is the least distance between two first numbers of a log: more than it ever has items.
 const stride = 1 << 32
 
 // firstNumber is the first number of a log that begins again; before is the one it had before, 0 if
@@ -171,7 +171,7 @@ func (s *Store) readLog(ctx context.Context, shard int, from string, end *logEnd
 	}
 }
 
-// appendTries bounds how often an item is put behind others that were faster.
+// appendTries bounds how often an append is repeated because others were faster.
 const appendTries = 40
 
 // errBusyLog says that a log took others' events all the time. Trying later helps.
@@ -207,8 +207,8 @@ func (s *Store) appendTo(ctx context.Context, t appending) error {
 			return err
 		}
 		if start == nil && (t.anew || !s.goesOn(end.last)) {
-			// What says where the log begins is read before its end: another writer that
-			// begins the log after that is in the way of this one.
+			// The log's beginning is read before its end: a writer that begins the log in between
+			// then conflicts with this one.
 			if start, err = s.logStart(ctx, t.shard); err != nil {
 				return err
 			}
@@ -248,7 +248,7 @@ func (s *Store) appendTo(ctx context.Context, t appending) error {
 	return fmt.Errorf("append to event log %d: %w", t.shard, errBusyLog)
 }
 
-// pause spreads writers that were in each other's way, over a time.
+// pause waits for a random time, so that writers that conflicted do not meet again.
 func pause(ctx context.Context, longest time.Duration) error {
 	n, err := rand.Int(rand.Reader, big.NewInt(int64(longest)))
 	if err != nil {
@@ -301,9 +301,9 @@ func (s *Store) nextItem(t appending, start *table.Item, last *logItem, es []eve
 	return append(ops, table.Op{Put: &it, Cond: table.Cond{Absent: true}}), nil
 }
 
-// BeginEventsAnew has all logs go on with numbers that none ever had, for an installation whose
-// table may be a backup: readers have cursors behind events that were appended after the backup, and
-// would pass over as many new items.
+// BeginEventsAnew continues all logs with numbers that were never used. It is for a table that may
+// be a restored backup: readers have cursors behind events that were appended after the backup, and
+// would skip as many new ones.
 func (s *Store) BeginEventsAnew(ctx context.Context) error {
 	var g errgroup.Group
 	for n := range events.Shards {
@@ -316,9 +316,8 @@ func (s *Store) BeginEventsAnew(ctx context.Context) error {
 	return nil
 }
 
-// goesOn reports whether a log goes on behind its last item. An item that has not expired
-// is still there, and none expires before the one before it; so the last one that is there
-// is the last that ever was. Of items that have expired, any may be missing.
+// goesOn reports whether a log goes on behind its last item. Items expire in order, so the last
+// item of a log is the newest that it ever had, unless that one has expired.
 func (s *Store) goesOn(last *logItem) bool {
 	return last != nil && last.expires.After(s.now().Add(time.Hour))
 }
@@ -335,8 +334,8 @@ func (s *Store) logStart(ctx context.Context, shard int) (*table.Item, error) {
 	return &it, nil
 }
 
-// beginLog is how a log that is empty, or whose items have all expired, begins again:
-// with a number that is above all that it ever had.
+// beginLog begins a log that is empty, or whose items have all expired, with a number above all
+// that it ever had.
 func (s *Store) beginLog(shard int, start *table.Item, last *logItem) (number uint64, ops []table.Op, err error) {
 	key := startKey(shard)
 	before, cond := uint64(0), table.Cond{Absent: true}
@@ -351,8 +350,8 @@ func (s *Store) beginLog(shard int, start *table.Item, last *logItem) (number ui
 	if last == nil {
 		return number, ops, nil
 	}
-	// To a writer with a slower clock the last item may not have expired. The next
-	// number is taken from that writer.
+	// If another writer's clock is slower, the last item has not expired for that writer. So this
+	// item takes the number that it would append to.
 	data, err := eventPacking.pack(eventItem{Time: last.Time})
 	if err != nil {
 		return 0, nil, err

@@ -19,8 +19,8 @@ import (
 	"fedpost/internal/testkit/memory"
 )
 
-// TestALogThatHasExpiredGoesOnAboveItsCursors: DynamoDB drops expired items in no order, so
-// the last that is left need not be the last that ever was.
+// TestALogThatHasExpiredGoesOnAboveItsCursors: DynamoDB drops expired items in no order, so the
+// last that is left need not be the newest.
 func TestALogThatHasExpiredGoesOnAboveItsCursors(t *testing.T) {
 	for _, left := range []int{0, 1, 5} { // items that the table has not dropped yet
 		t.Run(fmt.Sprint(left), func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestALogThatHasExpiredGoesOnAboveItsCursors(t *testing.T) {
 	}
 }
 
-// TestAnEventIsKeptAsLongAsItsPredecessors, although the setting has become shorter: else
-// the last item could go before others, and its number would be given twice.
+// TestAnEventIsKeptAsLongAsItsPredecessors, although the setting has become shorter: otherwise the
+// last item could go before others, and its number would be given twice.
 func TestAnEventIsKeptAsLongAsItsPredecessors(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	e := memory.New(func() time.Time { return now }, nil)
@@ -97,8 +97,8 @@ func TestAnEventIsKeptAsLongAsItsPredecessors(t *testing.T) {
 	}
 }
 
-// TestAReaderMissesNothingOfARestoredFeed: the reader has cursors behind events that a backup
-// does not have, of the first life and of one that went on from the same backup before.
+// TestAReaderMissesNothingOfARestoredFeed: the reader has cursors behind events that a backup does
+// not have, from before the restore and from an earlier restore of the same backup.
 func TestAReaderMissesNothingOfARestoredFeed(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
@@ -222,7 +222,7 @@ func (d *distant) Put(ctx context.Context, it table.Item, cond table.Cond) error
 	return d.Table.Put(ctx, it, cond)
 }
 
-// TestWritersOfOneProcessAreNotInEachOthersWay: of a hundred that read the end of a log at once,
+// TestWritersOfOneProcessAreNotInEachOthersWay: if a hundred writers read the end of a log at once,
 // ninety-nine would write in vain, and read it again.
 func TestWritersOfOneProcessAreNotInEachOthersWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (s *Store) appendEnds(ctx context.Context, n int, ends []events.End) error 
 // mostEventBytes bounds an item, before it is packed.
 const mostEventBytes = 128 << 10
 
-// fitting is how many of ends go into one item.
+// fitting returns how many of ends fit into one item.
 func fitting(ends []events.End) int {
 	bytes := 0
 	for i, e := range ends {
@@ -103,8 +103,8 @@ type gone struct {
 	Recent []string `json:"recent"`
 }
 
-// recentGone bounds Recent: at most as many events of one inbox are counted between the count and
-// the record of one of them.
+// recentGone bounds Recent: so many events of one inbox may be counted while one of them is being
+// recorded.
 const recentGone = 8
 
 func goneKey(inbox string) table.Key { return table.Key{PK: "G#" + keyName(inbox), SK: "GONE"} }

@@ -16,8 +16,8 @@ import (
 	"fedpost/internal/testkit/memory"
 )
 
-// TestTheFeedIsReadFromAnyTimeOn: from the cursor of a time on, a reader meets all events of
-// that time and later, and of each log at most what its items of that time have besides.
+// TestTheFeedIsReadFromAnyTimeOn: from the cursor of a time on, a reader gets all events of that
+// time and later, and of each log at most the other events of one item.
 func TestTheFeedIsReadFromAnyTimeOn(t *testing.T) {
 	long.NotUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -94,7 +94,7 @@ func (s *Store) finish(ctx context.Context, id activity.ID, it table.Item) (open
 	v, err := ledger.ViewOf(ctx, s, s, id, "", 1, s.now())
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
-		// The record may be made up for yet, or it is past its retention, with the item.
+		// A worker may still write the record, or the record has expired, and the item will.
 		return true, nil
 	case err != nil:
 		return true, fmt.Errorf("finish activity %s: %w", id, err)
@@ -103,7 +103,7 @@ func (s *Store) finish(ctx context.Context, id activity.ID, it table.Item) (open
 	}
 	for state := range v.Counts {
 		if !state.Final() {
-			return true, nil // a cancelled one whose last attempts are under way
+			return true, nil // cancelled, and its last attempts are under way
 		}
 	}
 	w.Done = true
@@ -164,8 +164,7 @@ func (s *Store) FinishDue(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// NextWatch returns when FinishDue has something to look at next, or last, if that is
-// earlier.
+// NextWatch returns when FinishDue has to look at something next, or last, whichever is earlier.
 func (s *Store) NextWatch(ctx context.Context, last time.Time) (time.Time, error) {
 	for n := range watchShards {
 		due, err := s.t.Due(ctx, watchShard(n), last, 1)

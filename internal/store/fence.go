@@ -20,10 +20,9 @@ func newFence() string {
 
 // swap writes it with a new fence, which it sets, if cond holds.
 //
-// A client that lost the answer to a write repeats it, and then conflicts with
-// itself: if the item that stands in the way carries the fence of this very
-// write, the write has happened. The *table.ConflictError of any other conflict
-// has Found set if there is an item.
+// A client that lost the answer to a write repeats it, and then conflicts with itself. If the
+// stored item carries the fence of this very write, the write has happened. The
+// *table.ConflictError of any other conflict has Found set if there is an item.
 func (s *Store) swap(ctx context.Context, it *table.Item, cond table.Cond) error {
 	it.Fence = newFence()
 	err := s.t.Put(ctx, *it, cond)
@@ -62,7 +61,7 @@ func errContended(k table.Key) error {
 	return fmt.Errorf("%s %s kept changing under %d tries: %w", k.PK, k.SK, conflictTries, table.ErrConflict)
 }
 
-// found returns the item that stood in the way of a swap.
+// found returns the item that a swap conflicted with.
 func found(err error) (it *table.Item, conflict bool) {
 	var c *table.ConflictError
 	if errors.As(err, &c) {
@@ -71,8 +70,8 @@ func found(err error) (it *table.Item, conflict bool) {
 	return nil, false
 }
 
-// live returns the item of a key unless it is missing or expired, and the
-// condition of a write that replaces it or takes its place.
+// live returns the item of a key unless it is missing or expired, and the condition of a write that
+// replaces it.
 func (s *Store) live(items map[table.Key]table.Item, k table.Key) (*table.Item, table.Cond) {
 	it, ok := items[k]
 	if !ok || s.expired(it) {

@@ -150,7 +150,7 @@ func (s *Store) listsFor(f ledger.Sought) (all []list) {
 		since = oldest
 	}
 	end := backwards(since.Add(-time.Millisecond))
-	// Activities of a clock that is ahead are of tomorrow.
+	// Clocks that are ahead have recorded activities of tomorrow.
 	for at := now.Add(time.Hour).Truncate(24 * time.Hour); !at.Before(since.Truncate(24 * time.Hour)); at = at.Add(-24 * time.Hour) {
 		day := at.Format(time.DateOnly)
 		l := list{name: day}
@@ -178,7 +178,7 @@ func listOfMillisecond(at time.Time) list {
 	return l
 }
 
-// shardsOf are the shards that have a sender's activities: all of them for no sender.
+// shardsOf returns the shards that have a sender's activities: all of them if sender is empty.
 func shardsOf(sender string, n int) (all []int) {
 	if sender != "" {
 		return []int{shard(sender, n)}
@@ -209,7 +209,7 @@ func (s *Store) listed(f ledger.Sought, it table.Item) (ledger.Listed, bool, err
 	return l, ok, nil
 }
 
-// cursor is the list, and the sort key in it, to go on after.
+// cursor names the list, and the sort key in it after which to go on.
 func (l list) cursor(after string) string { return l.name + "/" + after }
 
 func parseListCursor(lists []list, cursor string) (n int, after string, err error) {

@@ -92,7 +92,7 @@ func (s *Store) inspectOne(ctx context.Context, k *ledger.Known, u message.Unit,
 		k.Recipients[u.Position] = r
 	}
 	if r, ok := b.state.recipient(u.Position); ok && r.State.Final() && !k.Recipients[u.Position].State.Final() {
-		k.Recipients[u.Position] = b.state.merged(u.Position, b.chunk, s.now()) // noted, and not recorded
+		k.Recipients[u.Position] = b.state.merged(u.Position, b.chunk, s.now()) // of the journal, not recorded
 	}
 	k.Claimed = b.state.claimed(s.now())
 	k.Lapsed = b.state.Until != 0 && k.Claimed.IsZero()

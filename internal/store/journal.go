@@ -87,9 +87,8 @@ func (s *Store) fold(ctx context.Context, read journals, u message.Unit, c *chun
 	return nil
 }
 
-// foldOwn adds to the recipients of a chunk what the journal says of single positions of
-// it. Nobody may record that any more: whoever takes such a delivery up again
-// finds that it is over.
+// foldOwn adds to the recipients of a chunk what the journal says of single positions of it. Nobody
+// may ever record that: whoever receives such a delivery again finds that it has ended.
 func (s *Store) foldOwn(ctx context.Context, read journals, id activity.ID, number int, items map[table.Key]table.Item, rs map[int]ledger.Recipient) error {
 	for k, it := range items {
 		if n, part, _, err := chunkPart(k.SK); err != nil || n != number || part != "R" || s.expired(it) {

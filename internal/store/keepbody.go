@@ -13,9 +13,9 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// keptSlack is how long a body that is stored once is kept beyond the promised time; half of it is
-// enough: a delivery that is sent again near that time may be in its queue for 14 days, and
-// then waits for its host until it is given up.
+// keptSlack is how long a body that is stored once is kept beyond the promised time. Half would be
+// enough: a delivery that is sent again at that time waits up to 14 days in its queue, and then for
+// its host until it is given up.
 const keptSlack = 60 * 24 * time.Hour
 
 func (s *Store) KeepBody(ctx context.Context, a activity.Activity, until time.Time) (activity.Apart, error) {
@@ -37,7 +37,7 @@ func (s *Store) KeepBody(ctx context.Context, a activity.Activity, until time.Ti
 			continue
 		}
 		p.Expires = until.Add(keptSlack)
-		// The condition keeps a part that another writer has stored for longer since the look.
+		// The condition keeps a part that another writer has stored for longer meanwhile.
 		err := s.t.Put(ctx, p, table.Cond{Absent: true, ExpiredBy: p.Expires})
 		if err != nil && !errors.Is(err, table.ErrConflict) {
 			return activity.Apart{}, fmt.Errorf("store the body of activity %s: %w", a.ID, err)

@@ -21,11 +21,11 @@ type slot struct {
 
 // CreateOrdered implements ledger.Store.
 //
-// Two callers with the same key, one before and one after a period ends, write under different
-// ids, so a condition on its own id does not show either the other. The later caller therefore takes the previous id, too, if that is free:
-// one transaction writes the record under the new id, and under the previous id a
-// pointer to it. The earlier caller then fails on its own condition, and follows
-// the pointer.
+// Two callers with the same key, one before and one after a period ends, write under different ids.
+// A condition on its own id does not show either the other. So the later caller also takes the
+// previous id, if that is free: one transaction writes the record under the new id, and under the
+// previous id a pointer to it. The earlier caller then fails on its own condition, and follows the
+// pointer.
 func (s *Store) CreateOrdered(ctx context.Context, r ledger.Record, prev activity.ID, since time.Time, contested bool) (ledger.Record, bool, error) {
 	it, err := packRecord(r)
 	if err != nil {

@@ -51,7 +51,7 @@ func (s *Store) salvage(ctx context.Context, key string, it table.Item, why erro
 		return p, fmt.Errorf("read what the ledger knows of a damaged delivery: %w", err)
 	}
 	p.Activity.Sequence, p.Sequence = sequence, sequence
-	// Only a digest of a long key is in the item's.
+	// The item's key has only a digest of a long key.
 	inbox := p.Delivery.Targets[0]
 	for _, p.Key = range []string{p.Key, circuit.HostKey(inbox.Host()), circuit.InboxKey(inbox.Inbox)} {
 		for _, p.Delivery.Alone = range []bool{false, true} {
@@ -63,8 +63,8 @@ func (s *Store) salvage(ctx context.Context, key string, it table.Item, why erro
 	return lost, nil
 }
 
-// salvageFrom adds to p what the ledger knows of a unit. Its error wraps ledger.ErrNotFound
-// if that is no recipient.
+// salvageFrom adds to p what the ledger knows of a unit. Its error wraps ledger.ErrNotFound if the
+// ledger knows no such recipient.
 func (s *Store) salvageFrom(ctx context.Context, p *parking.Parked, r ledger.Record, u message.Unit) error {
 	if r.Forgotten || u.Chunk >= r.Chunks() {
 		return fmt.Errorf("%w: no chunk %d of activity %s", ledger.ErrNotFound, u.Chunk, u.Activity)

@@ -75,8 +75,8 @@ func newDamagedLot(t *testing.T, key, inbox string, overwrite func(*table.Item))
 	return l
 }
 
-// TestAParkedDeliveryThatCannotBeReadIsWhatTheLedgerKnows of it, whichever way it is found,
-// and it can be removed.
+// TestAParkedDeliveryThatCannotBeReadIsWhatTheLedgerKnows, whichever way it is found, and it can be
+// removed.
 func TestAParkedDeliveryThatCannotBeReadIsWhatTheLedgerKnows(t *testing.T) {
 	long := "https://long.example/" + strings.Repeat("inbox/", 200)
 	for name, c := range map[string]struct{ key, inbox string }{

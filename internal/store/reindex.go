@@ -10,7 +10,7 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// The marks that say that what versions without an index wrote is in the index.
+// These marks say that the indexes have what versions without them wrote.
 var (
 	indexedMark     = table.Key{PK: "DH#", SK: "INDEXED"}
 	indexedKeysMark = table.Key{PK: publicPrefix, SK: "INDEXED"} // keyList holds nothing but keys
@@ -26,7 +26,7 @@ func (s *Store) IndexDeadLetters(ctx context.Context) (n int, err error) {
 				return err
 			}
 			n += len(ls)
-			// What is damaged does not say its host.
+			// A damaged one may not say its host.
 			ls = slices.DeleteFunc(ls, func(l deadletter.DeadLetter) bool { return l.Host() == "" })
 			if err := s.indexDeadLetters(ctx, ls); err != nil {
 				return err

@@ -103,7 +103,7 @@ func (x Sipher) Seen(ctx context.Context, url string, at time.Time) error {
 	})
 }
 
-func (x Sipher) Befriend(ctx context.Context, url string) error {
+func (x Sipher) MakeKnown(ctx context.Context, url string) error {
 	return x.change(ctx, url, func(r *peers.Server) error {
 		r.Stranger = false
 		return nil

@@ -1,13 +1,10 @@
-// Package store implements the storage verbs of fedpost's domain packages (claim a
-// chunk, park a delivery, list servers that are due) on the table port, one file per
-// idea.
+// Package store implements the storage verbs of fedpost's domain packages (claim a chunk, park a
+// delivery, list servers that are due) on the table port, one file per idea.
 //
-// The verbs are written once and run on both engines; an engine is a
-// table.Table. What every verb promises is in the interface that the domain
-// package declares, and storetest holds this package to it.
+// Every engine has the same verbs on its table.Table. What a verb promises is said in the interface
+// that the domain package declares; storetest tests it.
 //
-// A table bills writes by the kilobyte, so records that are written often are packed:
-// see packing.
+// A table bills writes by the kilobyte, so records that are written often are packed: see packing.
 package store
 
 import (
@@ -52,8 +49,8 @@ func (s *Store) Alone(worker string) *Store {
 	return &c
 }
 
-// WithEvents returns the store of a process whose events are kept for so long (0:
-// events.Keep), and whose readers of the feed wait for the notifier, which may be nil.
+// WithEvents returns the store of a process that keeps events for keep (0: events.Keep) and
+// notifies readers of the feed by notifier, which may be nil.
 func (s *Store) WithEvents(keep time.Duration, notifier *events.Notifier) *Store {
 	c := *s
 	c.keepEvents, c.notifier = cmp.Or(keep, events.Keep), notifier

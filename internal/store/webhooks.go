@@ -98,8 +98,8 @@ func (s *Store) DeleteWebhook(ctx context.Context, id string) error {
 	return nil
 }
 
-// OfWebhook reports whether a host is that of a webhook, whose changes are no
-// events of servers.
+// OfWebhook reports whether a host is that of a webhook: changes of its state are no events of
+// servers.
 func (s *Store) OfWebhook(ctx context.Context, host string) (bool, error) {
 	all, err := s.Webhooks(ctx)
 	for _, w := range all {

@@ -80,7 +80,7 @@ const (
 	Unsent
 	// Untried: no request was made, usually through a fault of ours. It counts as nothing.
 	Untried
-	// Waiting: nothing was tried before the delivery's turn at RetryAfter.
+	// Waiting: nothing was tried; the delivery is due at RetryAfter.
 	Waiting
 )
 
@@ -91,8 +91,8 @@ var ErrTimeout = errors.New("no answer in time")
 // faults, 5xx, and answers that neither take nor refuse the activity (408, 425, a redirect to a login page).
 func (o Outcome) HostFault() bool { return o.Class == Retry && o.Try == Made }
 
-// Vain returns how many requests of the attempt the host neither accepted nor ended the delivery with.
-// The last one of an attempt that does not count was not made.
+// Vain returns how many requests of the attempt were in vain: neither accepted nor the end of the
+// delivery. The last request of an attempt that does not count was not made.
 func (o Outcome) Vain() int {
 	n := max(1, o.Requests)
 	switch {

@@ -8,8 +8,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// TestAPastedURLBlocksItsHost: what stands in a browser's address bar names a
-// host. It blocked nothing, and said blocked.
+// TestAPastedURLBlocksItsHost: a URL copied from a browser names a host. It blocked nothing, and
+// the answer said blocked.
 func TestAPastedURLBlocksItsHost(t *testing.T) {
 	for _, pasted := range []string{"https://bad.example", "https://bad.example/", "https://Bad.Example:443/@frida", "https://bad.example/about", "http://bad.example/"} {
 		w := newWorld(t)

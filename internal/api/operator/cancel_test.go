@@ -12,8 +12,8 @@ import (
 	"fedpost/internal/app"
 )
 
-// TestActivitiesOfAnActorTypeAndTimeAreCancelledTogether: what does not match, and what is over,
-// stays as it is. A second request finds nothing left.
+// TestActivitiesOfAnActorTypeAndTimeAreCancelledTogether: those that do not match or are finished
+// stay as they are. A second request finds nothing left.
 func TestActivitiesOfAnActorTypeAndTimeAreCancelledTogether(t *testing.T) {
 	w := newWorld(t)
 	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(client.Key))

@@ -15,8 +15,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// tell tells n ends of an activity.
-func (w *world) tell(id activity.ID, n int, r ledger.Recipient) {
+// appendEnds appends n ends of an activity.
+func (w *world) appendEnds(id activity.ID, n int, r ledger.Recipient) {
 	w.Helper()
 	var ends []events.End
 	for i := range n {
@@ -40,12 +40,12 @@ func TestEventsAreReadPageByPage(t *testing.T) {
 		t.Errorf("the first page is %+v; want no event, and what is next", page)
 	}
 	gone, dead := w.newID(), w.newID()
-	w.tell(gone, 7, ledger.Recipient{State: activity.Failed, LastStatus: 410, LastError: "410 Gone"})
+	w.appendEnds(gone, 7, ledger.Recipient{State: activity.Failed, LastStatus: 410, LastError: "410 Gone"})
 	w.change(circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
 		s.Phase, s.Since, s.DownSince, s.Why = circuit.Unhealthy, w.clock, w.clock, "503"
 		return s
 	})
-	w.tell(dead, 4, ledger.Recipient{State: activity.Dead, LastStatus: 500})
+	w.appendEnds(dead, 4, ledger.Recipient{State: activity.Dead, LastStatus: 500})
 	kinds := map[string]int{}
 	ids := map[string]bool{}
 	next := page.Next
@@ -88,7 +88,7 @@ func TestRecentEventsEndTheFeed(t *testing.T) {
 	for i := range 200 {
 		w.clock = start.Add(time.Duration(i) * time.Minute)
 		id := w.newID()
-		w.tell(id, 1, ledger.Recipient{State: activity.Dead, LastStatus: 500})
+		w.appendEnds(id, 1, ledger.Recipient{State: activity.Dead, LastStatus: 500})
 		last = string(id)
 	}
 	w.must("GET", "/v1/events?after=recent&limit=1000", "", &page)

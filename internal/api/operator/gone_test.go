@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/activity"
 )
 
-// TestACancelledActivityIsGoneForCallersWhenOthersAre: its mark outlives its record, for those
-// who deliver. Callers see nothing of it, as of an activity that was not cancelled.
+// TestACancelledActivityIsGoneForCallersWhenOthersAre: its mark outlives its record, for workers.
+// Callers no longer see it, like any other activity.
 func TestACancelledActivityIsGoneForCallersWhenOthersAre(t *testing.T) {
 	w := newWorld(t)
 	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(client.Key))

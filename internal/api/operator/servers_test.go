@@ -111,7 +111,7 @@ func TestAHostIsPausedAndResumed(t *testing.T) {
 	}
 }
 
-// TestAServerIsProbedWhenAskedFor: being asked for is no proof of life.
+// TestAServerIsProbedWhenAskedFor: the request for a check does not prove that the server works.
 func TestAServerIsProbedWhenAskedFor(t *testing.T) {
 	w := newWorld(t)
 	key := circuit.HostKey("down.example")
@@ -154,7 +154,7 @@ func TestAHostsRateLimitIsSetAndLifted(t *testing.T) {
 	if v := w.server("slow.example"); v.RateLimit == nil || v.RateLimit.PerMinute != 60 {
 		t.Errorf("shown: %+v", v)
 	}
-	// A pause does not lift it.
+	// A pause does not end it.
 	w.must("POST", server("slow.example")+"/pause", "", &v)
 	w.must("POST", server("slow.example")+"/resume", "", &v)
 	if v.RateLimit == nil {
@@ -301,7 +301,7 @@ func TestASipherServerIsShownBlockedResumedAndChecked(t *testing.T) {
 	if v.Phase != client.PhaseHealthy {
 		t.Errorf("unblocked: %+v", v)
 	}
-	// What is known of nobody can be blocked in advance.
+	// A server without a record can be blocked in advance.
 	w.must("POST", server("https://stranger.example")+"/block", "", &v)
 	w.must("POST", server("https://stranger.example")+"/unblock", "", &v)
 	if v := w.server("https://stranger.example"); v.Name != "stranger.example" {

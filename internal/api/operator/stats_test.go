@@ -74,7 +74,6 @@ func TestStatsShowWhatWaitsHowTheRestEndedAndWhoIsDown(t *testing.T) {
 	}
 }
 
-// TestStatsCountWhatTheAPIAccepts: also what has not been written yet.
 func TestAHostIsCountedOnceWhateverIsDownOfIt(t *testing.T) {
 	w := newWorld(t)
 	fault := func(key string, ago time.Duration, keyID string) {

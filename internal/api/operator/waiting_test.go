@@ -25,8 +25,8 @@ func (quietFeed) Events(_ context.Context, after string, _ int) (events.Page, er
 	return events.Page{Next: after}, nil
 }
 
-// TestAReaderWhoCannotWaitGetsRetryAfter: 64 readers wait, and who comes then is
-// answered at once. Without a word of it, that reader would ask again at once, for ever.
+// TestAReaderWhoCannotWaitGetsRetryAfter: 64 readers wait, and the next is answered at once.
+// Without Retry-After that reader would ask again at once, for ever.
 func TestAReaderWhoCannotWaitGetsRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		route := operator.EventRoutes(events.Feed{Store: quietFeed{}, Notifier: new(events.Notifier)})[0]

@@ -56,7 +56,7 @@ func (c *canned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodPost && at == "/v1/servers/no%20name/check" {
-		// The question of whether the visitor may act, which changes nothing.
+		// The question whether the visitor may act, which changes nothing.
 		_ = problem.New(http.StatusBadRequest, "That is no host name.").Write(w)
 		return
 	}
@@ -109,7 +109,7 @@ func (c *canned) set(path string, answer any) {
 	c.answers[path] = answer
 }
 
-// well is an API of a fedpost that has nothing to do.
+// well is the API of a fedpost without work.
 func well(t testing.TB) *canned {
 	zero := 0
 	stats := client.Stats{

@@ -89,7 +89,7 @@ func TestAnOutageIsSaidInTheAPIsWords(t *testing.T) {
 	v.says(v.get("/activities/none"), 404, "There is no such thing.")
 }
 
-// TestAnOutageOfTheTableIsTheFirstThingToBeSaid, with what is known without the table.
+// TestAnOutageOfTheTableIsTheFirstThingToBeSaid, with all that is known without the table.
 func TestAnOutageOfTheTableIsTheFirstThingToBeSaid(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()
@@ -110,8 +110,8 @@ func TestAnOutageOfTheTableIsTheFirstThingToBeSaid(t *testing.T) {
 	v.says(v.get("/"), 200, "<title>1 problem", "Act:</strong> The records cannot be reached")
 }
 
-// TestEveryPageSaysThatNothingCanBeWritten: what a page shows would pass for a fedpost at
-// work, with retries that are due now.
+// TestEveryPageSaysThatNothingCanBeWritten: otherwise a page would look like that of a working
+// fedpost, with retries that are due now.
 func TestEveryPageSaysThatNothingCanBeWritten(t *testing.T) {
 	s := serve(t, busy(t), true)
 	v := s.signedIn()

@@ -246,8 +246,8 @@ func TestWhatTheServerUsesIsMeasured(t *testing.T) {
 	}
 }
 
-// TestNoFaultGoesUnnoticed has deliveries lost, doubled, swapped, changed, unsigned and sent to
-// the wrong recipient.
+// TestNoFaultGoesUnnoticed loses, doubles, swaps and changes deliveries, leaves them unsigned and
+// sends them to the wrong recipient.
 func TestNoFaultGoesUnnoticed(t *testing.T) {
 	var held func()
 	faults := map[string]struct {

@@ -148,8 +148,7 @@ func TestNoSecretIsInAnError(t *testing.T) {
 	}
 }
 
-// A role that nobody else could tell from another, or that nobody stands above, is a
-// mistake.
+// Two roles with the same token, or roles without an operator's, are a mistake.
 func TestRolesHaveDifferentTokens(t *testing.T) {
 	const one, two = "a token of sixteen", "another of sixteen"
 	for _, c := range []struct{ operate, send, app, wrong string }{

@@ -45,7 +45,7 @@ func TestAnInvocationThatFailsSaysWhyOnce(t *testing.T) {
 	if !strings.Contains(text.String(), "panic: nil map") || !strings.Contains(text.String(), "failed_test.go") {
 		t.Errorf("a panic is not logged with its stack: %s", text.String())
 	}
-	// What aws-lambda-go prints of an error is said already; its other lines are not.
+	// What aws-lambda-go prints of an error is logged already; its other lines are not.
 	text.Reset()
 	stdlog.Printf("%s", `{"errorMessage":"no table","errorType":"errorString"}`)
 	stdlog.Print("failed to GET the next invocation")

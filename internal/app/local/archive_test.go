@@ -134,7 +134,7 @@ func TestABackupSaysWhetherItWasVerified(t *testing.T) {
 	}
 }
 
-// TestChecksumsOfOtherFilesAreRefused: too few, too many, and what are none.
+// TestChecksumsOfOtherFilesAreRefused: too few, too many, and malformed ones.
 func TestChecksumsOfOtherFilesAreRefused(t *testing.T) {
 	digits := strings.Repeat("ab", 32)
 	key, database := digits+"  "+SealingKey+"\n", digits+"  "+Database+"\n"
@@ -170,7 +170,7 @@ func TestChecksumsOfOtherFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestSha256sumChecksABackup: whoever has lost fedpost can still tell a sound backup.
+// TestSha256sumChecksABackup: a backup can be checked without fedpost.
 func TestSha256sumChecksABackup(t *testing.T) {
 	if _, err := exec.LookPath("sha256sum"); err != nil {
 		t.Skip("sha256sum is not installed")

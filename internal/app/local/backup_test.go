@@ -48,7 +48,7 @@ func backup(t *testing.T) string {
 	return file
 }
 
-// TestABackupAndItsRestoreSayWhatTheyDo to who waits.
+// TestABackupAndItsRestoreSayWhatTheyDo while somebody waits.
 func TestABackupAndItsRestoreSayWhatTheyDo(t *testing.T) {
 	var steps []string
 	ctx := progress.With(t.Context(), func(what string, _ progress.Part) { steps = append(steps, what) })
@@ -77,7 +77,7 @@ func names(t *testing.T, folder string) []string {
 	return all
 }
 
-// visible are the names in a folder but that of its lock.
+// visible are the names in a folder except that of its lock.
 func visible(t *testing.T, folder string) []string {
 	t.Helper()
 	return slices.DeleteFunc(names(t, folder), func(name string) bool { return name == Database+sqlite.LockSuffix })

@@ -43,7 +43,7 @@ func pair(t *testing.T, serial int64) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
-// replace puts a file in place of another one, as what renews certificates does.
+// replace replaces a file by renaming, as programs that renew certificates do.
 func replace(t *testing.T, file string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(file+".new", text, 0o600); err != nil {

@@ -130,7 +130,7 @@ func TestRunDeliversUntilItIsStoppedAndThenFinishesWhatIsUnderWay(t *testing.T) 
 }
 
 // TestAMessageThatHangsHoldsItsOwnPermitOnly: with permits for a batch, nine messages that hang
-// leave one place, through which all others go.
+// leave one permit, which all others use.
 func TestAMessageThatHangsHoldsItsOwnPermitOnly(t *testing.T) {
 	const permits, hanging, others = 10, 9, 50
 	done, release := make(chan string), make(chan struct{})

@@ -64,8 +64,8 @@ func teapot(t *testing.T, at ListenConfig, token string) (*Server, error) {
 	})
 }
 
-// TestASocketIsForItsOwnerAndGroup, without a token, and like loopback it answers names of
-// this machine only: what a careless reverse proxy passes on is refused.
+// TestASocketIsForItsOwnerAndGroup, without a token. Like a loopback address it answers names of
+// this machine only, so what a careless reverse proxy passes on is refused.
 func TestASocketIsForItsOwnerAndGroup(t *testing.T) {
 	path := socket(t)
 	s, err := teapot(t, ListenConfig{Listen: "unix:" + path}, "")

@@ -17,8 +17,8 @@ import (
 	"fedpost/internal/api/problem"
 )
 
-// overTLS is a server with a certificate, its address, what trusts it, and its log from
-// WARN on.
+// overTLS is a server with a certificate, its address, the TLS settings that trust it, and its log
+// from WARN on.
 func overTLS(t *testing.T) (address string, trust *tls.Config, log *logged) {
 	t.Helper()
 	dir := t.TempDir()

@@ -191,9 +191,8 @@ func TestASlowSenderIsCutOff(t *testing.T) {
 	})
 }
 
-// TestClientsThatKeepTheirConnectionsLeaveSomeToOthers: clients that sent a
-// request now and then kept their connections as long as they liked, and 256 of
-// them shut everybody else out.
+// TestClientsThatKeepTheirConnectionsLeaveSomeToOthers: clients that sent a request now and then
+// kept their connections as long as they wanted, and 256 of them shut everybody else out.
 func TestClientsThatKeepTheirConnectionsLeaveSomeToOthers(t *testing.T) {
 	const request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	serving(t, func(p pipes) {
@@ -255,8 +254,8 @@ func TestClientsThatDripHeadersShutNobodyOut(t *testing.T) {
 				}
 			})
 		}
-		// Half a second beside theirs: all of them come at one instant, and an instant is as
-		// long as the machine is slow.
+		// Half a second more than theirs: all of them come at one instant, which takes long on a
+		// slow machine.
 		time.Sleep(time.Minute + 500*time.Millisecond)
 		for range 20 {
 			began := time.Now()
@@ -353,8 +352,8 @@ func TestARequestWithATokenIsNotCutOff(t *testing.T) {
 	})
 }
 
-// TestTheGreediestClientMakesRoom: a client with few connections keeps them while another
-// opens more and more. What is being answered is never cut off.
+// TestTheGreediestClientMakesRoom: a client with few connections keeps them while another opens
+// more and more. A connection whose request is being answered is never closed.
 func TestTheGreediestClientMakesRoom(t *testing.T) {
 	const most = 8
 	d, enter := entered(t, most)

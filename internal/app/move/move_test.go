@@ -199,7 +199,7 @@ func sameContent(t *testing.T, got, want map[string]string) {
 	}
 }
 
-// TestAMoveSaysHowFarItIs to who waits.
+// TestAMoveSaysHowFarItIs while somebody waits.
 func TestAMoveSaysHowFarItIs(t *testing.T) {
 	var part progress.Part
 	ctx, m := progress.With(t.Context(), func(_ string, p progress.Part) { part = p }), standIn(t).fill()
@@ -256,7 +256,7 @@ func TestWhatMovesArrives(t *testing.T) {
 	}
 }
 
-// works checks with the verbs of fedpost what an import has made.
+// works checks the imported data with verbs of fedpost.
 func (m made) works(from made) {
 	m.Helper()
 	ctx := m.Context()

@@ -184,7 +184,7 @@ func TestContentThatNoExportHasIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatDiffersIsReplacedOnRequestOnly, and until then nothing at all is written.
+// TestWhatDiffersIsReplacedOnRequestOnly, and nothing is written without the request.
 func TestWhatDiffersIsReplacedOnRequestOnly(t *testing.T) {
 	from, to := up(t).fill(), standIn(t).fill() // with keys and secrets of its own
 	to.change(circuit.HostKey("bad.example"), func(s circuit.State) circuit.State { return s.Block(rules, "rude", start) })
@@ -310,13 +310,13 @@ func TestAPauseThatIsOverIsNotImported(t *testing.T) {
 	}
 }
 
-// TestEveryFieldOfAKeyMovesOrIsNamedHere: a field that is added has to be thought of.
+// TestEveryFieldOfAKeyMovesOrIsNamedHere: whoever adds a field has to decide.
 func TestEveryFieldOfAKeyMovesOrIsNamedHere(t *testing.T) {
 	handled := map[reflect.Type][]string{
 		reflect.TypeFor[keys.Sealed](): {"ID", "Type", "PublicPEM", "Private", "CreatedAt"}, // Type and PublicPEM follow from Private
 		// Cursor, Anew and Version are of the installation.
 		reflect.TypeFor[webhook.Webhook](): {"ID", "URL", "Types", "Batch", "Secrets", "CreatedAt", "Cursor", "FailingSince", "LastError", "DisabledAt", "Anew", "Version"},
-		// Stranger says that it does not move; health and turns begin anew.
+		// Stranger says that it does not move; health and the next try begin anew.
 		reflect.TypeFor[peers.Server](): {
 			"URL", "PublicKey", "EncryptionKey", "LastSeen", "CreatedAt", "UpdatedAt", "IsHealthy", "Attempts", "Exhausted", "Reason", "Stranger", "NextTryAt", "Unannounced",
 		},

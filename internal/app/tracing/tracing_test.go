@@ -111,7 +111,7 @@ func TestSpansReachTheCollectorAtAStop(t *testing.T) {
 	}
 }
 
-// stuck is a collector that takes nothing until it is let go.
+// stuck is a collector that hangs until it is released.
 type stuck struct {
 	letGo chan struct{}
 	err   error

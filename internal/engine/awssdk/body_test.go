@@ -32,8 +32,8 @@ func (c slowWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestAnAnswerThatComesWhileTheRequestIsStillBeingWrittenIsNotLost: what is answered so
-// soon was acted on. If the answer were lost, the call would be made a second time.
+// TestAnAnswerThatComesWhileTheRequestIsStillBeingWrittenIsNotLost: a request that is answered so
+// soon was carried out. If the answer were lost, the call would be made a second time.
 func TestAnAnswerThatComesWhileTheRequestIsStillBeingWrittenIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered, written := make(chan struct{}), make(chan struct{})

@@ -23,8 +23,8 @@ func TestWaitLastsAsLongAsItsContext(t *testing.T) {
 	})
 }
 
-// TestAnEndedContextIsReportedThoughTheTimeIsOver: of two channels that are ready, a select
-// takes either. A caller that is told of no error would send to a process that stops.
+// TestAnEndedContextIsReportedThoughTheTimeIsOver: of two channels that are ready, a select takes
+// either. A caller that got no error would send to a process that stops.
 func TestAnEndedContextIsReportedThoughTheTimeIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -1,6 +1,6 @@
-// Package eventbridge puts events on an event bus of Amazon EventBridge, where rules of the
-// operator's pass them on to anything on AWS without code of theirs that reads the feed.
-// EventBridge may refuse single events of a request, so each has an answer of its own.
+// Package eventbridge puts events on an event bus of Amazon EventBridge. There the operator's rules
+// pass them on to anything on AWS, without code that reads the feed. EventBridge may refuse single
+// events of a request, so each has an answer of its own.
 package eventbridge
 
 import (

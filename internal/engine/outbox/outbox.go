@@ -1,7 +1,7 @@
-// Package outbox is what an application has asked for in its own transaction: rows of a table
-// that it inserts into, each with a request of POST /v1/activities. Engine postgres keeps the
-// rows, and package app accepts their requests. This package has the words that they share,
-// so that the API, which also runs on Lambda, links no driver of PostgreSQL.
+// Package outbox has the words for what an application asks for in its own transaction: rows that
+// it inserts into a table, each with a request of POST /v1/activities. Engine postgres keeps the
+// rows, and package app accepts their requests. The API uses these words, so that on Lambda it
+// links no driver of PostgreSQL.
 package outbox
 
 import (

@@ -31,7 +31,7 @@ func TestTheContractsHoldThroughPgBouncer(t *testing.T) {
 	})
 }
 
-// said collects what is logged.
+// said collects log lines.
 type said struct {
 	mu  sync.Mutex
 	all bytes.Buffer

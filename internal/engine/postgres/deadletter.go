@@ -47,7 +47,8 @@ func (e *Engine) Redrive(ctx context.Context, dead queue.Name) (int, error) {
 	}
 }
 
-// renumber makes messages new ones on their source queues. The lists of messages differ.
+// renumber makes messages new ones on their source queues. It stands after `due`, which selects
+// them.
 const renumber = `, numbered AS MATERIALIZED (
   SELECT nextval('fedpost.message_seq') AS new, d.* FROM (SELECT * FROM due ORDER BY seq) d
 ), body AS (

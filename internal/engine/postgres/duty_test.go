@@ -28,7 +28,7 @@ func TestOneProcessAtATimeHasADuty(t *testing.T) {
 	if !has(t, first) || has(t, second) || !has(t, other) {
 		t.Fatalf("the first has it %t, the second %t, another duty %t; want true, false, true", has(t, first), has(t, second), has(t, other))
 	}
-	// The first one's process hangs: it does not say that it is still there.
+	// The first process hangs: it does not renew its duty.
 	c.Advance(20 * time.Second)
 	third := open().Duty(t.Context(), "schedule")
 	if !has(t, third) {

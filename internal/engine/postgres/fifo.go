@@ -58,8 +58,8 @@ func (e *Engine) settle(b *pgx.Batch, n queue.Name, groups [][]byte) {
 }
 
 // takeFIFO takes messages of free groups. The messages of a group that one receive returns are in
-// order. All later messages of the group are held until the returned ones are deleted or
-// visible again. It waits for outcomes that are not known as takeStandard does.
+// order. All later messages of the group are held until the returned ones are deleted or visible
+// again. Like takeStandard, it waits for outcomes that are not known.
 func (q *mq) takeFIFO(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	var got []queue.Received
 	for {

@@ -27,8 +27,8 @@ const (
 	maxGroup = 64
 )
 
-// part is what a call sends to the server about one row, or without waiting for any.
-// Statements need no results of each other.
+// part is what a call sends to the server about one row, or about none that others lock. No
+// statement needs the result of another.
 type part struct {
 	// locks orders the parts of a transaction by the rows that they lock, so that processes
 	// wait for each other in one order.

@@ -170,8 +170,8 @@ func TestARowComesAgainIfItsVerdictIsLost(t *testing.T) {
 	}
 }
 
-// TestANotificationWakesTheOutbox: a wake-up may not need the poll, which comes after a
-// second. So the worker is notified while it waits, again and again.
+// TestANotificationWakesTheOutbox: a wake-up must not need the poll, which comes after a second. So
+// the worker is notified while it waits, again and again.
 func TestANotificationWakesTheOutbox(t *testing.T) {
 	schema := pgtest.Schema(t)
 	o := pgtest.Open(t, postgres.Options{Schema: schema}).Outbox()

@@ -92,12 +92,12 @@ const claim = withNow + `, due AS MATERIALIZED (
 SELECT taken.*, m.grp, m.dedup, m.body, m.attributes
 FROM taken, LATERAL (SELECT * FROM fedpost.message WHERE seq = taken.seq LIMIT 1) m`
 
-// takeStandard takes messages until it has found as many as wanted, or no more. A message that goes to
-// the dead letters takes no place.
+// takeStandard takes messages until it has found as many as wanted, or no more. A message that goes
+// to the dead letters does not count.
 //
 // A receive that was committed, and whose answer is lost, has hidden its messages: nobody would
-// work on them until their visibility timeout ends. So it asks the server for the
-// outcome, and leaves half of the visibility timeout for the work.
+// work on them until their visibility timeout ends. So it asks the server for the outcome, and
+// leaves half of the visibility timeout for the work.
 func (q *mq) takeStandard(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	var got []queue.Received
 	if err := q.retake(ctx); err != nil {

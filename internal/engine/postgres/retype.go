@@ -9,10 +9,10 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// retype converts messages that were sent while a queue had another type, or by a process that
-// has not been restarted since the type changed. A message of a standard queue gets a group of its own on a FIFO queue. A message of a
-// FIFO queue loses its place in its group; on the queues whose type can change, no order is
-// promised.
+// retype converts messages that were sent while a queue had another type, or by a process that has
+// not been restarted since the type changed. A message of a standard queue gets a group of its own
+// on a FIFO queue. A message of a FIFO queue loses its position in its group; on the queues whose
+// type can change, no order is promised.
 func (e *Engine) retype(ctx context.Context) error {
 	for _, n := range queue.Names {
 		statement := toStandard

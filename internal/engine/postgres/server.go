@@ -25,9 +25,8 @@ const (
 	// so that it does not hold its locks. No transaction of the engine waits for anything but
 	// the server.
 	idleInTransaction = "30000"
-	// oldest is the first version that the engine runs on: 13 has pg_xact_status with the
-	// numbers that the engine asks for, and leaves support in November 2025.
-	// https://www.postgresql.org/support/versioning/
+	// oldest is the first version that the engine runs on. It needs pg_xact_status, which 13 has,
+	// too; but support of 13 ended in November 2025. https://www.postgresql.org/support/versioning/
 	oldest = 140000
 )
 
@@ -47,8 +46,7 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 	if c.ConnConfig.ConnectTimeout == 0 {
 		c.ConnConfig.ConnectTimeout = connectTime
 	}
-	// A server that is away without a word, as after a failover, is noticed by its
-	// connections' keep-alives.
+	// Keep-alives notice a server that vanishes without closing its connections, as in a failover.
 	d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}
 	c.ConnConfig.DialFunc = d.DialContext
 	c.PingTimeout = connectTime

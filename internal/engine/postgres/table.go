@@ -126,8 +126,8 @@ func (t *tbl) Delete(ctx context.Context, k table.Key, cond table.Cond) error {
 	return t.Transact(ctx, []table.Op{{Delete: &k, Cond: cond}})
 }
 
-// Transact implements table.Table. A condition that fails writes nothing, and leaves open what
-// was found. So the item is read again; if the condition holds of it, another writer came in
+// Transact implements table.Table. If a condition fails, nothing is written, and what was found is
+// not known. So the item is read again; if the condition holds of it, another writer came in
 // between, and the transaction starts anew.
 func (t *tbl) Transact(ctx context.Context, ops []table.Op) error {
 	if err := table.CheckOps(ops); err != nil || len(ops) == 0 {

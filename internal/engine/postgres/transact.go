@@ -223,7 +223,7 @@ func (e *Engine) status(ctx context.Context, of number) (string, error) {
 	if err != nil || status == nil {
 		return "", err
 	}
-	// After the status, as the status is not to be of a later epoch.
+	// It is read after the status, so the status is of no later epoch.
 	epoch, err := e.learnEpoch(ctx, conn)
 	e.outdated(err, conn)
 	if err != nil || *status == "committed" && epoch != of.epoch {

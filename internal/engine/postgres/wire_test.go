@@ -16,8 +16,8 @@ import (
 	"fedpost/internal/testkit/long"
 )
 
-// work makes each kind of write on an engine, and says what came of them: every one has to
-// succeed, and to have happened once.
+// work makes each kind of write on an engine, and returns what happened: every one has to succeed,
+// and to have happened once.
 func work(t *testing.T, e *postgres.Engine) (did []string) {
 	t.Helper()
 	ctx := t.Context()

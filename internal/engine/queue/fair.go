@@ -84,7 +84,7 @@ func (f *FairOrder) offset(group string, now time.Time) int64 {
 }
 
 const (
-	// overdue is how long a message that became visible after its sending waits to be received
+	// overdue is how long a message that became visible again or after a delay waits to be received
 	// until it is dated back: only on a queue that gets more than is received.
 	overdue = time.Second
 	// MostDue is how many of them are dated back at once. The others stay where they are.

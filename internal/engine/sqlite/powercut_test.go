@@ -15,7 +15,7 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// powered is a data file on which workers deliver, with what they were answered.
+// powered is a data file on which workers deliver, with the answers that they got.
 type powered struct {
 	*Engine
 	path string
@@ -28,7 +28,7 @@ type powered struct {
 	all       []cut
 }
 
-// commits does what writer.run does, and notes how much of the WAL was synced.
+// commits does what writer.run does, and records how much of the WAL was synced.
 func (p *powered) commits() {
 	defer close(p.writer.done)
 	gathering := gatherer{jobs: p.writer.jobs, now: time.Now}
@@ -61,7 +61,7 @@ func (p *powered) wal() int {
 	return int(info.Size())
 }
 
-// answered notes what a call has made true, and now and then cuts the power.
+// answered records what an answered call has made true, and cuts the power now and then.
 func (p *powered) answered(err error, facts map[string]bool, name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,8 @@ func (p *powered) work(ctx context.Context, group string) error {
 	return nil
 }
 
-// cut is what a power cut may leave: the data file, and the WAL to some byte after the last sync.
+// cut is what may be left after a power cut: the data file, and the WAL up to some byte after the
+// last sync.
 type cut struct {
 	db, wal         []byte
 	sent, delivered []string

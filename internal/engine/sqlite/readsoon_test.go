@@ -25,8 +25,8 @@ func fill(t *testing.T, e *Engine, n int) []table.Key {
 	return keys
 }
 
-// TestAQueryFindsTheSameWhereverItIsDone: in turn with the writes or beside them, which its
-// length decides.
+// TestAQueryFindsTheSameWhereverItIsDone: between the writes or beside them, which its length
+// decides.
 func TestAQueryFindsTheSameWhereverItIsDone(t *testing.T) {
 	for _, n := range []int{0, 1, little - 1, little, little + 1, little + 2, 3 * little} {
 		e := openAt(t, file(t), Options{})
@@ -55,8 +55,7 @@ func TestAQueryFindsTheSameWhereverItIsDone(t *testing.T) {
 	}
 }
 
-// TestLongReadsAreDoneBesideTheWrites: whoever reads much holds up no write; whoever reads
-// little needs no reader.
+// TestLongReadsAreDoneBesideTheWrites: a long read holds up no write; a short one needs no reader.
 func TestLongReadsAreDoneBesideTheWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := openAt(t, file(t), Options{})

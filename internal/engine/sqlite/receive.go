@@ -57,7 +57,7 @@ type stored struct {
 func (q *mq) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	var got []queue.Received
 	var dead int
-	// With a sync, as receives that wait for none fill the memory with messages that wait.
+	// This waits for the disk: receives that do not fill the memory with messages that wait.
 	err := q.write(ctx, func(s *session) error {
 		reads()
 		got, dead = nil, 0

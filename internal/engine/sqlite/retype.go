@@ -7,9 +7,9 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// retype converts messages that were sent while a queue had another type. A message of a standard queue gets a group of
-// its own on a FIFO queue. A message of a FIFO queue loses its place in its group; on the
-// queues whose type can change, no order is promised.
+// retype converts messages that were sent while a queue had another type. A message of a standard
+// queue gets a group of its own on a FIFO queue. A message of a FIFO queue loses its position in
+// its group; on the queues whose type can change, no order is promised.
 func retype(s *session, typ queue.Type) error {
 	if err := s.script("BEGIN IMMEDIATE"); err != nil {
 		return fmt.Errorf("change the type of queues: %w", err)

@@ -37,8 +37,7 @@ var ErrClosed = errors.New("the embedded engine is closed")
 type Options struct {
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
-	// Queues holds the settings of queues by name. Other queues have the defaults
-	// of queue.Configs, and a MaxReceives of 10 unless they are dead-letter queues.
+	// Queues holds the settings of queues by name. Other queues have those of queue.Configs.
 	Queues map[queue.Name]queue.Config
 	// Type is the type of the queues. A file may be opened with another type than
 	// before: its messages stay.

@@ -48,8 +48,8 @@ func TestOneMessageWakesOneReceiver(t *testing.T) {
 					t.Errorf("%s: received %q after %s", name, b, time.Since(begun))
 				}
 				synctest.Wait()
-				// A look at the queue and one at when the next message will be visible, of the
-				// receiver that was woken and of the one that watches the time in its place.
+				// Two looks of the receiver that was woken, at the queue and for the next message,
+				// and two of the one that now watches the time.
 				if n := looks.Load(); n > 8 {
 					t.Errorf("%s: one message had the clock read %d times", name, n)
 				}
@@ -194,9 +194,8 @@ func TestTheEndOfAVisibilityTimeoutWakesAReceiver(t *testing.T) {
 	}
 }
 
-// TestAReceiverThatGotOtherMessagesLeavesNoneBehind: ten messages become visible with no
-// timer for them, as the clock is set, and the one receiver that wakes for ten new ones gets
-// those.
+// TestAReceiverThatGotOtherMessagesLeavesNoneBehind: ten messages become visible without a timer,
+// because the clock is set, and the one receiver that ten new messages wake gets those.
 func TestAReceiverThatGotOtherMessagesLeavesNoneBehind(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		synctest.Test(t, func(t *testing.T) {

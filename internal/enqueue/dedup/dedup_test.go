@@ -138,8 +138,8 @@ func (h *held) ReplaceMarker(_ context.Context, _, token string, m dedup.Marker)
 	return nil
 }
 
-// TestTheLeaseOfAProcessThatIsGoneIsOver for a process that has the table for itself: after
-// a kill, callers that tried again were told for 30 s that their first call may be under way.
+// TestTheLeaseOfAProcessThatIsGoneIsOver for a process that has the table for itself: after a kill,
+// callers that tried again got 409 for 30 s.
 func TestTheLeaseOfAProcessThatIsGoneIsOver(t *testing.T) {
 	guard := func(s dedup.Store, alone string) *dedup.Guard {
 		return dedup.New(s, dedup.Options{Alone: alone, Now: func() time.Time { return noon }, Entropy: rand.Reader, Log: slog.New(slog.DiscardHandler)})

@@ -121,8 +121,8 @@ func TestAFilterPassesOverWhatItDoesNotWant(t *testing.T) {
 	}
 }
 
-// TestAReaderOfOneEventCostsNoReadForEachThatIsPassedOver: a look reads all logs, and
-// thousands of them one after another take longer than a request may.
+// TestAReaderOfOneEventCostsNoReadForEachThatIsPassedOver: a look reads all logs, and thousands of
+// looks take longer than a request may.
 func TestAReaderOfOneEventCostsNoReadForEachThatIsPassedOver(t *testing.T) {
 	s := &tape{}
 	for range 4000 {

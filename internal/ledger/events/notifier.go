@@ -85,7 +85,7 @@ func (n *Notifier) Next() <-chan struct{} {
 	return n.next
 }
 
-// together is how long OnRing waits for further events, so that many events are read at once.
+// together is how long OnNotify waits for further events, so that many are read at once.
 const together = 200 * time.Millisecond
 
 // OnNotify calls f after each Notify until ctx ends. A failure is logged: the schedule or the

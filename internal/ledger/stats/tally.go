@@ -121,7 +121,7 @@ func (t *Tally) write(ctx context.Context) error {
 			return fmt.Errorf("write counts: %w", err)
 		}
 		if err := t.store.PutCounts(ctx, day, t.process, counts, at.Add(Kept)); err != nil {
-			t.soil(totals)
+			t.markDirty(totals)
 			return fmt.Errorf("write counts of %s: %w", day, err)
 		}
 	}
@@ -129,8 +129,8 @@ func (t *Tally) write(ctx context.Context) error {
 	return nil
 }
 
-// soil marks days whose counts may not be written.
-func (t *Tally) soil(totals map[string]Counts) {
+// markDirty marks days whose counts may not be written.
+func (t *Tally) markDirty(totals map[string]Counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for day := range totals {

@@ -117,7 +117,7 @@ func TestADayIsCountedByItself(t *testing.T) {
 	}
 }
 
-// TestCountsAreExactWhateverWritesFail: of processes that are not killed.
+// TestCountsAreExactWhateverWritesFail, if no process is killed.
 func TestCountsAreExactWhateverWritesFail(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		m, now := &memory{}, noon
@@ -197,7 +197,7 @@ func TestWhatIsRecordedIsCounted(t *testing.T) {
 	}
 }
 
-// meter records what it is told.
+// meter records its calls.
 type meter struct{ attempts, parked int }
 
 func (m *meter) Attempted(activity.Activity, outcome.Outcome, activity.State) { m.attempts++ }

@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/message/agenda"
 )
 
-// strict is a queue that will never take some bodies, and takes none of a group
-// after one that it has not taken, as queues with groups do.
+// strict is a queue that refuses some bodies for good, and after one of them all others of its
+// group, as queues with groups do.
 type strict struct {
 	queue.Sender
 	sent []string

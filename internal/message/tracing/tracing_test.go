@@ -26,7 +26,7 @@ const (
 	parent  = "00-" + traceID + "-00f067aa0ba902b7-01"
 )
 
-// tracer returns a tracer that samples calls as s says, and what its spans become.
+// tracer returns a tracer that samples calls by s, and a recorder of its spans.
 func tracer(s sdk.Sampler) (*tracing.Tracer, *tracetest.SpanRecorder) {
 	r := tracetest.NewSpanRecorder()
 	with := func(s sdk.Sampler) trace.Tracer {
@@ -172,7 +172,7 @@ func TestABatchLinksToEachOfItsCallsOnce(t *testing.T) {
 	}
 }
 
-// TestAReceiveWithoutWorkIsNoSpan: a message may be received a hundred times before its turn.
+// TestAReceiveWithoutWorkIsNoSpan: a message may be received a hundred times before it is due.
 func TestAReceiveWithoutWorkIsNoSpan(t *testing.T) {
 	tracer, spans := tracer(sdk.AlwaysSample())
 	receive := func(done, attempt bool, err error) int {

@@ -162,7 +162,7 @@ func TestNoSecondPostAfterNoAnswer(t *testing.T) {
 	}
 }
 
-// doubted are keys that count how often they were doubted.
+// doubted is a key source that counts doubts.
 type doubted struct {
 	fediverse.Keys
 	count map[string]int
@@ -252,8 +252,8 @@ func TestAPauseIsWaitedForASecondLonger(t *testing.T) {
 	})
 }
 
-// TestA403AndA501AreNoLimit: both refuse this one delivery, whatever header says when to come
-// again. A limit would hold up all that waits for the host.
+// TestA403AndA501AreNoLimit: both refuse this one delivery, whatever header gives a time. A limit
+// would delay everything that waits for the host.
 func TestA403AndA501AreNoLimit(t *testing.T) {
 	for status, posts := range map[int]int{403: 2, 501: 1} { // 403: one more in the other form
 		for _, header := range []http.Header{nil, {"Retry-After": {"120"}}, {"X-Ratelimit-Reset": {"120"}, "X-Ratelimit-Remaining": {"0"}}} {
@@ -298,8 +298,7 @@ func TestHangingHostCostsOneTimeout(t *testing.T) {
 	}
 }
 
-// TestOurOwnStopSaysNothingOfTheHost: a function that runs out of time must not
-// open the circuits of its hosts.
+// TestOurOwnStopSaysNothingOfTheHost: a function that runs out of time must not open circuits.
 func TestOurOwnStopSaysNothingOfTheHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

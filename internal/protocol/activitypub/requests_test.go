@@ -48,8 +48,8 @@ func TestEachRequestOfAnAttemptIsCounted(t *testing.T) {
 	}
 }
 
-// TestARequestCountsAlthoughTheNextCouldNotBeMade: a host that answers 401 as its time ends leaves
-// a busy machine none to sign again.
+// TestARequestCountsAlthoughTheNextCouldNotBeMade: if a host answers 401 just before its time ends,
+// a busy machine cannot sign again.
 func TestARequestCountsAlthoughTheNextCouldNotBeMade(t *testing.T) {
 	w := newWorld(t)
 	w.inbox.Always(fediverse.Status(401))

@@ -146,7 +146,7 @@ func TestAnyChangeBreaksTheSignature(t *testing.T) {
 				}
 				change(r)
 				if what == "Digest" && form == httpsign.Cavage {
-					// Judged with the body that it is the digest of.
+					// Verified with the body that belongs to the digest.
 					if err := verify(r, "y", key.Public()); err == nil {
 						t.Errorf("%s %s: verifies with another %s", name, form, what)
 					}

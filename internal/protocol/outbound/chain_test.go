@@ -127,8 +127,8 @@ func serving(t *testing.T, c tls.Certificate) string {
 	return s.URL
 }
 
-// TestLongAndCostlyChainsEndBeforeTheyAreChecked: a check of their signatures would first find
-// that no known authority signed them.
+// TestLongAndCostlyChainsEndBeforeTheyAreChecked: a check of their signatures would first find that
+// no known authority signed them.
 func TestLongAndCostlyChainsEndBeforeTheyAreChecked(t *testing.T) {
 	unknown := issuer{}.authority(t, "unknown", newKey(t, elliptic.P256()), nil)
 	for _, c := range []struct {
@@ -311,7 +311,7 @@ func TestASessionIsResumedWhileItsCertificatesAreValid(t *testing.T) {
 	}
 }
 
-// TestNoKeyIsCheckedForLong: what a check takes grows with the key, and who chose the key pays.
+// TestNoKeyIsCheckedForLong: a check takes longer with a larger key, and the host chooses the key.
 func TestNoKeyIsCheckedForLong(t *testing.T) {
 	modulus := func(bits uint) *big.Int { return new(big.Int).SetBit(new(big.Int), int(bits)-1, 1) }
 	ed, _, err := ed25519.GenerateKey(nil)

@@ -162,7 +162,7 @@ func (t *tunnel) socks(ctx context.Context, conn net.Conn, address string) error
 		password, _ := user.Password()
 		auth = &proxy.Auth{User: user.Username(), Password: password}
 	}
-	d, err := proxy.SOCKS5("tcp", t.url.Host, auth, here{conn})
+	d, err := proxy.SOCKS5("tcp", t.url.Host, auth, fixedDialer{conn})
 	if err != nil {
 		return err
 	}
@@ -177,10 +177,12 @@ func (t *tunnel) socks(ctx context.Context, conn net.Conn, address string) error
 	return err
 }
 
-// here is a dialer that returns the connection it has. The connection is needed later: the one that
+// fixedDialer is a dialer that returns the connection it has. The connection is needed later: the one that
 // golang.org/x/net returns hides the socket.
-type here struct{ net.Conn }
+type fixedDialer struct{ net.Conn }
 
-func (h here) Dial(string, string) (net.Conn, error) { return h.Conn, nil }
+func (h fixedDialer) Dial(string, string) (net.Conn, error) { return h.Conn, nil }
 
-func (h here) DialContext(context.Context, string, string) (net.Conn, error) { return h.Conn, nil }
+func (h fixedDialer) DialContext(context.Context, string, string) (net.Conn, error) {
+	return h.Conn, nil
+}

@@ -35,7 +35,7 @@ const (
 	begun       purpose = iota // an attempt that has begun
 	handshake                  // one that has begun, for a handshake with a stranger
 	newAttempt                 // an attempt that is about to begin
-	newStranger                // one at a stranger, which waits until no handshake does
+	newStranger                // one at a stranger: it comes after all handshakes with strangers
 	purposes
 )
 

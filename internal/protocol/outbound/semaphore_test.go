@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestPermitsGoToWhoHasBegun: time is running for them, and in order of arrival.
+// TestPermitsGoToWhoHasBegun, because their time is running, and in order of arrival.
 func TestPermitsGoToWhoHasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem := newSemaphore(1)
@@ -56,8 +56,8 @@ func TestPermitsGoToWhoHasBegun(t *testing.T) {
 	})
 }
 
-// TestStrangersLeaveHalfOfThePermits: handshakes with hosts that have accepted nothing lately
-// keep no permit from others, and what would only add to them does not begin.
+// TestStrangersLeaveHalfOfThePermits: handshakes with hosts that have accepted nothing lately leave
+// permits for others, and attempts that would need more such handshakes do not begin.
 func TestStrangersLeaveHalfOfThePermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := Config{TLS: time.Hour, Proven: func(host string) bool { return host == "proven.test" }}

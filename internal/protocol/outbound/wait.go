@@ -183,7 +183,7 @@ func (p *pool) ended(k *kept) bool {
 		if k.conn.Err() != nil {
 			return true
 		}
-		// Twice in a row, as what was read a moment ago is not understood yet.
+		// Twice in a row: at the first look, what was read may not be processed yet.
 		before := gone
 		if gone = hungUp(k.raw); !gone && !before {
 			return false

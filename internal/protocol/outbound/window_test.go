@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// TestNothingTouchesAConnectionThatHasJustAnswered holds a request at the
-// moment when its answer has come and the caller does not have it yet, and lets
-// happen what used to close such a connection.
+// TestNothingTouchesAConnectionThatHasJustAnswered holds a request at the moment when its answer
+// has come and the caller does not have it yet, and does what used to close such a connection.
 func TestNothingTouchesAConnectionThatHasJustAnswered(t *testing.T) {
 	var taken atomic.Int64
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -100,8 +99,8 @@ func TestNothingTouchesAConnectionThatHasJustAnswered(t *testing.T) {
 	}
 }
 
-// heard has a dialer's connections call then, once, when an answer has come that nobody has
-// seen yet.
+// heard makes a dialer's connections call then, once, when an answer has come that nobody has seen
+// yet.
 func heard(dial dialer, then *atomic.Pointer[func()]) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

@@ -110,10 +110,10 @@ func (d *delivery) answered(ctx context.Context, a peers.Answer) {
 	}
 }
 
-func (d *delivery) befriend(ctx context.Context) {
+func (d *delivery) makeKnown(ctx context.Context) {
 	if d.server.Stranger {
 		d.aside(ctx, "cannot record that a sipher server is no stranger", func(ctx context.Context) error {
-			return d.Store.Befriend(ctx, d.server.URL)
+			return d.Store.MakeKnown(ctx, d.server.URL)
 		})
 	}
 }

@@ -69,7 +69,7 @@ func (d *delivery) attempt(ctx context.Context) outcome.Outcome {
 	if o, ok := d.reserveTry(ctx); !ok {
 		return o
 	}
-	d.befriend(ctx)
+	d.makeKnown(ctx)
 	asked := time.Now()
 	answer, err := d.http.Post(ctx, d.target, wire.DeliveryHeaders(d.Identity.Origin, d.target), body, Timeout)
 	if err != nil {

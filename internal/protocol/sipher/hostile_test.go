@@ -134,8 +134,8 @@ func TestHostileEveryFieldOfAnAcknowledgement(t *testing.T) {
 	t.Logf("%d hostile answers", tried)
 }
 
-// harmlessLie says where a lie does not matter by the protocol: the outer
-// method of a wrapped acknowledgement, and whatever is not inspected of a post's.
+// harmlessLie reports whether the protocol ignores a lie: in the outer method of a wrapped
+// acknowledgement, and in all of a post's that is not inspected.
 func harmlessLie(kind string, form sipherpeer.Form, field, what string) bool {
 	switch {
 	case what == "word" && strings.HasSuffix(field, "status"):

@@ -72,11 +72,11 @@ func (o *outage) Insert(ctx context.Context, s peers.Server) (peers.Server, bool
 	return o.Store.Insert(ctx, s)
 }
 
-func (o *outage) Befriend(ctx context.Context, url string) error {
-	if err := o.fails("Befriend"); err != nil {
+func (o *outage) MakeKnown(ctx context.Context, url string) error {
+	if err := o.fails("MakeKnown"); err != nil {
 		return err
 	}
-	return o.Store.Befriend(ctx, url)
+	return o.Store.MakeKnown(ctx, url)
 }
 
 func (o *outage) ReserveTry(ctx context.Context, url string, now time.Time, every time.Duration) (time.Time, error) {

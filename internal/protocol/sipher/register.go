@@ -46,7 +46,7 @@ func Register(p *Protocol, b Bounds) protocol.Protocol {
 	}
 }
 
-// discover makes Register work without a Protocol, for its Intake.
+// discover reads the handler at each request, so that Register works without a Protocol.
 func (p *Protocol) discover(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
 type upkeep struct{ protocol *Protocol }

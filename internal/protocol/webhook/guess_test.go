@@ -7,9 +7,9 @@ import (
 	"fedpost/internal/protocol/webhook"
 )
 
-// TestRequestsToWebhooksAreNotFoundByGuessing: a caller knows its own
-// activities, from which events get their ids. It must not be able to find, cancel or forget
-// the requests to the operator's webhooks.
+// TestRequestsToWebhooksAreNotFoundByGuessing: a caller knows its own activities, from which the
+// ids of events follow. It must not be able to find, cancel or forget the requests to the
+// operator's webhooks.
 func TestRequestsToWebhooksAreNotFoundByGuessing(t *testing.T) {
 	b := newBed(t, true)
 	b.put("one", webhook.Settings{URL: "https://a.example/"})

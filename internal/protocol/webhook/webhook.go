@@ -1,14 +1,14 @@
-// Package webhook delivers events to URLs of the operator, as fedpost's third protocol, with the retries,
-// parking and dead letters of all deliveries.
+// Package webhook delivers events to URLs of the operator, as fedpost's third protocol, with the
+// retries, parking and dead letters of all deliveries.
 //
-// Requests are signed as Standard Webhooks (https://www.standardwebhooks.com) says, so that receivers
-// can verify them with existing libraries. Callers of the API cannot ask for this protocol, and its own
-// deliveries make no events.
+// Requests are signed as Standard Webhooks (https://www.standardwebhooks.com) says, so that
+// receivers can verify them with existing libraries. Callers of the API cannot ask for this
+// protocol, and its own deliveries make no events.
 //
 // A Pump follows the feed of events with one cursor per webhook. An activity's id follows from its
-// webhook and event, so a pump that dies before it saves its cursor hands over the same activity again,
-// which is sent once. A request with several events may be repeated with others; receivers tell events
-// by their ids, as Standard Webhooks demands.
+// webhook and event, so a pump that dies before it saves its cursor hands over the same activity
+// again, which is sent once. A request with several events may be repeated with others; receivers
+// recognize events by their ids, as Standard Webhooks demands.
 package webhook
 
 import (
@@ -22,7 +22,7 @@ import (
 
 const Name activity.Protocol = "webhook"
 
-// Webhook is an URL that gets events.
+// Webhook is a URL that gets events.
 type Webhook struct {
 	ID  string `json:"id"`
 	URL string `json:"url"`

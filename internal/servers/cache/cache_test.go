@@ -28,8 +28,8 @@ func (a *answers) Servers(context.Context, ...string) (map[string]circuit.State,
 	return map[string]circuit.State{state.Key: state}, nil
 }
 
-// An ordered delivery must know of what was parked of its group before it was
-// received, although an earlier question to the table may be answered later.
+// An ordered delivery must know what was parked of its group before it was received, although the
+// answer to an earlier read may come later.
 func TestAFreshLookIsNotLostToALateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		target := activity.Target{Inbox: "https://a.example/inbox"}
@@ -54,8 +54,8 @@ func TestAFreshLookIsNotLostToALateAnswer(t *testing.T) {
 	})
 }
 
-// TestALateAnswerDoesNotUndoASave: an answer that was given before a save, and comes
-// after it, would take the failures that were saved from the count that opens a circuit.
+// TestALateAnswerDoesNotUndoASave: an answer from before a save that comes after it would remove
+// the saved failures from the count that opens a circuit.
 func TestALateAnswerDoesNotUndoASave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		target := activity.Target{Inbox: "https://a.example/inbox"}
@@ -98,8 +98,8 @@ func (k *kept) Servers(_ context.Context, keys ...string) (map[string]circuit.St
 	return found, nil
 }
 
-// TestABlockOfADomainRefusesItsSubdomains, at the price of one more key in the
-// read that is made anyway, and of none for a host with no domain above it.
+// TestABlockOfADomainRefusesItsSubdomains, and costs one more key in a read that is made anyway,
+// and nothing for a host with no domain above it.
 func TestABlockOfADomainRefusesItsSubdomains(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	k := &kept{states: map[string]circuit.State{

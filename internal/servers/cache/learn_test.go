@@ -74,8 +74,8 @@ func pause(h *Hosts, until time.Time) Lesson {
 	}}
 }
 
-// TestLearningTakesNoTimeAndOneSaveForAll: whoever learns waits for no table,
-// the process knows at once, and what comes during a save is saved as one.
+// TestLearningTakesNoTimeAndOneSaveForAll: learning waits for no table, the process knows at once,
+// and what is learnt during a save is saved as one.
 func TestLearningTakesNoTimeAndOneSaveForAll(t *testing.T) {
 	learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
 		start, key := time.Now(), circuit.HostKey(anyHost)
@@ -123,7 +123,7 @@ func TestLessonsAndAttemptsKeepTheirOrder(t *testing.T) {
 				if err := h.Flush(t.Context()); err != nil {
 					t.Error(err)
 				}
-				// A success alone is not written: a failure tells what it weighs.
+				// A success alone is not written: it only has weight with a failure.
 				time.Sleep(saveEvery)
 				h.Observe(target.Host(), target.Inbox, outcome.Outcome{Class: outcome.Retry, Status: 500})
 				if err := h.Flush(t.Context()); err != nil {
@@ -207,9 +207,8 @@ func TestFlushDoesNotLookAgainAtServersThatAreDown(t *testing.T) {
 	})
 }
 
-// TestSuccessesFromBeforeAnOutageBringNoCheckForward: a process had kept them back for days,
-// and met the outage that another process had recorded. Its quick checks were over too soon
-// (seed 867577944510).
+// TestSuccessesFromBeforeAnOutageBringNoCheckForward: a process had kept them for days when another
+// process recorded the outage. The quick checks were over too soon (seed 867577944510).
 func TestSuccessesFromBeforeAnOutageBringNoCheckForward(t *testing.T) {
 	key := circuit.HostKey("s.example")
 	for name, c := range map[string]struct{ before, after bool }{"before": {true, false}, "after": {false, true}} {

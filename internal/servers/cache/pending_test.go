@@ -47,8 +47,8 @@ func (m *table) SaveServer(_ context.Context, s circuit.State) (circuit.State, e
 }
 
 // TestAFlushLooksAtAllThatIsWorthSaving, although it does not look at all hosts: whatever was
-// observed, learnt, saved, read and changed by others, no host is left out that a look at all
-// of them would save, and a look at those that only accept deliveries ends.
+// observed, learnt, saved, read and changed by others, it saves the same hosts as a look at all of
+// them would, and hosts that only accept deliveries are soon left out.
 func TestAFlushLooksAtAllThatIsWorthSaving(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -64,7 +64,7 @@ func (s State) onTrial(now time.Time) State {
 	return s
 }
 
-// reopened is s with a closed circuit and no counts of failures, but for the pauses in a row.
+// reopened is s with a closed circuit and no counts of failures, except the pauses in a row.
 func (s State) reopened(now time.Time) State {
 	s.Phase, s.Since, s.Until, s.Why, s.Reason = Healthy, now, time.Time{}, "", ""
 	s.DownSince, s.Streak, s.Window, s.Checks = time.Time{}, 0, Window{}, 0

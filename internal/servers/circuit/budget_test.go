@@ -143,8 +143,8 @@ func TestASpentBudgetKeepsAllTrialsButAnOperatorsForTheNextDay(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, whenever what waits for it ends or comes anew, and whatever was under
-// way when its circuit opened.
+// Whatever a server answers, whenever the deliveries that wait for it end or new ones come, and
+// whatever was under way when its circuit opened.
 func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
 	const mostUnderWay, requestsEach = 6, 3
 	type attempt struct {
@@ -219,8 +219,8 @@ func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
 	})
 }
 
-// What is under way when a circuit opens says nothing about how long a server takes none that
-// has accepted lately.
+// Attempts under way when a circuit opens do not count against the budget of a server that has
+// accepted lately.
 func TestWhatIsUnderWayAtAServerThatHasAcceptedLatelySpendsNoBudget(t *testing.T) {
 	for name, out := range map[string]outcome.Outcome{"down": fault(0), "refusing": answered(outcome.Unverified, 401)} {
 		var all Observation

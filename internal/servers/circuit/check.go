@@ -86,9 +86,9 @@ func (s State) triesOthers() bool {
 	return s.Phase == HalfOpen && !s.DownSince.IsZero() && s.Trials > 0 && !s.triedNow(s.Took)
 }
 
-// nextOfWorking is when the check comes that a success makes due. While the server works,
-// successes go on, and each check tries deliveries that failed. So each check comes when the
-// outage is twice as old as at the last one: about ten in its first day.
+// nextOfWorking returns the time of the check that a success makes due. While the server works,
+// successes go on, and each check tries deliveries that failed. So each check comes when the outage
+// is twice as old as at the last one: about ten in its first day.
 func (s State) nextOfWorking(now time.Time) time.Time {
 	if at := s.Since.Add(s.Since.Sub(s.DownSince)); s.Works() && at.After(now) {
 		return at
@@ -116,8 +116,8 @@ func (s State) took(inbox string) State {
 // AnswersProbes reports whether the server answered the last probe, and only trials failed.
 func (s State) AnswersProbes() bool { return s.Phase == Unhealthy && s.Trials > 0 }
 
-// LeavesInboxes reports whether a delivery to an inbox with an open circuit waits for that
-// circuit while the server, too, takes no deliveries: it answers probes, or is paused.
+// LeavesInboxes reports whether deliveries to an inbox with an open circuit wait for that circuit
+// although the server takes none either: the server answers probes, or is paused.
 func (s State) LeavesInboxes() bool { return s.AnswersProbes() || s.DownSince.IsZero() }
 
 func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time) State {
@@ -170,7 +170,7 @@ func (s State) TrialSent(r Rules, inbox string, sole bool, at Sweep, now time.Ti
 // mostTried bounds the inboxes in Tried: those of an outage's quick checks.
 const mostTried = 20
 
-// TriedLately is 0 if none of the last trials went to inbox, and greater the later one did.
+// TriedLately is 0 if none of the last trials went to inbox; the later one did, the greater it is.
 func (s State) TriedLately(inbox string) int { return s.triedLately(inboxDigest(inbox)) }
 
 func (s State) triedLately(digest string) int {

@@ -22,8 +22,8 @@ type Observation struct {
 	Took   string
 	TookAt time.Time
 	Vain   int
-	// OfKeys counts further ones that were trials of signing keys. They open a circuit later
-	// (Rules.keysOpenAt), as deliveries with other keys may be accepted.
+	// OfKeys counts further requests in vain: those of trials of signing keys. They open a circuit
+	// later (Rules.keysOpenAt), as deliveries with other keys may be accepted.
 	OfKeys int
 	// Slow is like State.Slow, since the last acceptance.
 	Slow string
@@ -70,8 +70,8 @@ func (o Observation) Add(inbox string, out outcome.Outcome) Observation {
 	return o
 }
 
-// InVain returns the observation, for the host's state, of a trial whose outcome is one for an
-// inbox's state: only what it cost.
+// InVain returns the observation for a host's state of a trial that counts for an inbox's state:
+// only its requests in vain.
 func InVain(out outcome.Outcome) Observation {
 	o := Observation{Vain: out.Vain(), Reason: out.Reason, Why: out.Err}
 	if out.Class == outcome.Unverified {

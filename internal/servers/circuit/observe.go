@@ -184,9 +184,8 @@ func (s State) Culprit(r Rules, o Observation, now time.Time) string {
 	return ""
 }
 
-// counts reports whether an observation is worth a write. Successes are only if they end a
-// count: a write per batch would make other writes of a busy server's state fail with
-// ErrChanged.
+// counts reports whether an observation is worth a write. Successes are worth one only if they end
+// a count: a write per batch would make other writes of a busy server's state fail with ErrChanged.
 func (s State) counts(o Observation) bool {
 	return !o.Plain() || s.Counting()
 }

@@ -107,8 +107,8 @@ func (r Rules) wait(n int, parked bool) time.Duration {
 
 func (r Rules) opensAt() int { return max(1, r.Budget*3/5) }
 
-// keysOpenAt is how many open a circuit if the last ones were trials of signing keys: those of
-// a first delivery with one key, and of six checks.
+// keysOpenAt is how many requests in vain open a circuit if the last ones were trials of signing
+// keys: those of a first delivery with one key, and of six checks.
 func (r Rules) keysOpenAt() int { return max(1, r.Budget*3/4+1) }
 
 func (r Rules) quick(n int) bool { return n <= r.Checks }
@@ -132,8 +132,8 @@ func (r Rules) HeldWait(n int, age time.Duration) time.Duration {
 	return r.wait(n+1, true)
 }
 
-// Longest is how long a delivery may be under way that is given up after giveUp: once revived,
-// it has all of its time again.
+// Longest is how long a delivery may be under way at most that is given up after giveUp: once
+// revived, it has all of its time again.
 func (r Rules) Longest(giveUp time.Duration) time.Duration {
 	if r.Revive <= 0 {
 		return giveUp

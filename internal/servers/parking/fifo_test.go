@@ -10,10 +10,10 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// TestAReleaseIsNeverDroppedAsADuplicate: a FIFO queue forgets no deduplication id for five
-// minutes, and drops without a word. A delivery that is released again, because nobody knows
-// whether it was released, must reach the queue again, even if the first message was received
-// and deleted. A spread that the queue cannot keep is in the message.
+// TestAReleaseIsNeverDroppedAsADuplicate: a FIFO queue remembers a deduplication id for five
+// minutes, and drops duplicates silently. A delivery that is released again, because nobody knows
+// whether it was released, must reach the queue again, even if the first message was received and
+// deleted. A spread that the queue cannot keep is in the message.
 func TestAReleaseIsNeverDroppedAsADuplicate(t *testing.T) {
 	w, at := newWorld(t), now
 	e, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{Now: func() time.Time { return at }, Type: queue.FIFO})

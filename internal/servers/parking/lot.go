@@ -12,8 +12,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Lot parks deliveries and releases them. Both run in different processes; of two that meet,
-// the one that writes second sees what the first has written: see Park and
+// Lot parks deliveries and releases them. Both run in different processes. If two write at the same
+// time, the one that writes second sees what the first has written: see Park and
 // circuit.State.Drained.
 type Lot struct {
 	Store   Store

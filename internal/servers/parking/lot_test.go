@@ -289,9 +289,8 @@ func (c *counted) Heads(ctx context.Context, key string, shard int, cursor strin
 	return ps, next, err
 }
 
-// A server that is down is checked every day, and each check looks for what is overdue. With
-// 10,000 such servers a check that reads their whole lots reads them all, page by page of the
-// file.
+// A server that is down is checked every day, and each check looks for overdue deliveries. With
+// 10,000 such servers, checks that read whole lots would read them all, page by page of the file.
 func TestALookForWhatIsOverdueReadsTheSameOfAnyLot(t *testing.T) {
 	for _, n := range []int{40, 400} {
 		w := newWorld(t)

@@ -159,8 +159,8 @@ func (b *bed) testConcurrentRunsLoseNoIncrement() {
 func (b *bed) testChangesOfUnknownServersAreRefused() {
 	_, count := b.CountCheck(b.ctx, b.url("b"), 2, b.Now())
 	for name, err := range map[string]error{
-		"Seen":     b.Seen(b.ctx, b.url("b"), b.Now()),
-		"Befriend": b.Befriend(b.ctx, b.url("b")),
+		"Seen":      b.Seen(b.ctx, b.url("b"), b.Now()),
+		"MakeKnown": b.MakeKnown(b.ctx, b.url("b")),
 		"ForgetStranger (no error)": func() error {
 			if err := b.ForgetStranger(b.ctx, b.url("b")); err != nil {
 				return err
@@ -189,7 +189,7 @@ func (b *bed) testStrangersLapseAndFriendsStay() {
 	if err := b.Seen(b.ctx, b.url("seen"), b.Now()); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := b.Befriend(b.ctx, b.url("friend")); err != nil {
+	if err := b.MakeKnown(b.ctx, b.url("friend")); err != nil {
 		b.t.Fatal(err)
 	}
 	b.advance(time.Hour)

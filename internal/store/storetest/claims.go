@@ -125,7 +125,7 @@ var claims = group{"claims", []testCase{
 			if r := c.Known.Recipients[1]; r.State != activity.Retrying || r.Attempts != 0 || r.Generation != 4 {
 				b.t.Errorf("revived: %+v", r)
 			}
-			// Its worker may fail here, and who asks is to learn when it goes on.
+			// Its worker may fail here, and a caller has to learn when the delivery goes on.
 			if r := w.inspect(w.one(1, 4)).Recipients[1]; r.NextAttemptAt.Sub(b.Now()).Abs() > time.Millisecond {
 				b.t.Errorf("revived, and tried next at %v, want now, %v", r.NextAttemptAt, b.Now())
 			}
@@ -288,7 +288,7 @@ func (w *work) outcomeOf(position int, s activity.State, generation int) ledger.
 	return r
 }
 
-// shows checks what is recorded of a position, by both ways of looking.
+// shows checks what is recorded of a position, in both views.
 func (w *work) shows(position int, want activity.State) {
 	w.t.Helper()
 	whole, one := w.inspect(w.chunk()).Recipients[position], w.inspect(w.one(position, 0)).Recipients[position]

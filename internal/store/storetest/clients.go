@@ -54,8 +54,8 @@ var clients = group{"clients", []testCase{
 	}},
 }}
 
-// echo is a client that lost the answer to every write, and repeats it. It tells
-// what stood in the way, or does not.
+// echo is a client that lost the answer to every write, and repeats it. It returns the stored item
+// of a conflict, or does not.
 type echo struct {
 	table.Table
 	tells bool
@@ -73,7 +73,7 @@ func (e echo) Put(ctx context.Context, it table.Item, cond table.Cond) error {
 	return err
 }
 
-// intruder does something right before the first transaction.
+// intruder writes something right before the first transaction.
 type intruder struct {
 	table.Table
 	do func()

@@ -77,7 +77,7 @@ var contents = group{"contents", []testCase{
 		if len(ps) != 2 || len(ls) != 2 || ps[0].Activity != a.Light() || ls[0].Activity != a.Light() {
 			b.t.Errorf("%d are parked, %d dead: %+v, %+v", len(ps), len(ls), ps[0].Activity.Apart, ls[0].Activity.Apart)
 		}
-		// What was read of an item goes into another without its body.
+		// What was read of one item goes into another without its body.
 		b.must(b.Park(b.ctx, ps))
 		b.must(b.AddDeadLetters(b.ctx, ls))
 		b.sameBody(a)
@@ -136,7 +136,7 @@ var contents = group{"contents", []testCase{
 			}
 		}
 		b.sameBody(a)
-		// Of a body that is gone nothing can be kept, and its deliveries are given up.
+		// A body that is gone cannot be kept, and its deliveries are given up.
 		b.must(b.CreateActivity(b.ctx, ledger.Record{ID: a.ID, Protocol: a.Protocol, CreatedAt: a.CreatedAt, Forget: b.in(day)}))
 		b.must(b.ForgetActivity(b.ctx, a.ID))
 		ps[0].GiveUp = b.in(100 * day)

@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// costs holds the store to what it may cost. What is measured is what an engine
-// is asked to do, in DynamoDB's units; see meter.
+// costs holds the store to what it may cost: the calls to the engine, in DynamoDB's units; see
+// meter.
 var costs = group{"costs", []testCase{
 	{"RecordingAnActivityTo50InboxesIsOneWrite", func(b *bed) {
 		for _, shared := range []bool{false, true} {
@@ -151,8 +151,7 @@ func (b *bed) costs(what string, limit cost, f func()) {
 	}
 }
 
-// deliveries are the outcomes of n targets that accept, at times and with
-// answers as they come.
+// deliveries are the outcomes of n targets that accept, at various times and with various answers.
 func (w *work) deliveries(n int) []ledger.Recipient {
 	rs := make([]ledger.Recipient, n)
 	for p := range rs {

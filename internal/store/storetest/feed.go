@@ -363,8 +363,8 @@ func (f *failing) write(pk string, do func() error) error {
 	return errLost
 }
 
-// manyWriters: writers whose clocks differ, whose writes fail and which all append the same
-// ends, while readers follow.
+// manyWriters has writers whose clocks differ and whose writes fail append the same ends, while
+// readers follow.
 func manyWriters(b *bed) {
 	const writers, activities, each = 6, 12, 5
 	after := b.feedEnd()

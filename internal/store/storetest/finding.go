@@ -110,7 +110,7 @@ var finding = group{"finding", []testCase{
 				b.t.Errorf("a search of %d days takes one call", 60)
 			}
 		})
-		if c.reads > 800 { // 512, and what one place takes
+		if c.reads > 800 { // 512, and the reads of one list
 			b.t.Errorf("costs %+v", c)
 		}
 	}},

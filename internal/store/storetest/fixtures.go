@@ -9,8 +9,8 @@ import (
 	"fedpost/internal/activity"
 )
 
-// hosts are names as servers of the Fediverse have them, of all lengths and
-// tastes, so that what is measured on them holds for real lists.
+// hosts are names of servers of the Fediverse, of all lengths and kinds, so that what is measured
+// on them holds for real lists.
 var hosts = []string{
 	"mastodon.social", "fosstodon.org", "hachyderm.io", "infosec.exchange", "chaos.social", "mas.to", "mstdn.social", "techhub.social",
 	"lemmy.world", "lemmy.ml", "sh.itjust.works", "beehaw.org", "feddit.de", "programming.dev", "pixelfed.social", "pixey.org",

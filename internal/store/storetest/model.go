@@ -14,9 +14,8 @@ import (
 	"fedpost/internal/message"
 )
 
-// model runs random workers against the ledger: they look, claim on what they
-// saw a while ago, record, lose their claims, and come back. Beside it runs a
-// plain account of who may do what.
+// model runs random workers against the ledger: they look, claim by what they saw a while ago,
+// record, lose their claims, and come back. A plain reference keeps account of who may do what.
 var model = group{"model", []testCase{
 	{"RandomWorkersAgreeWithTheReference", property(func(b *bed, t *rapid.T) {
 		m := &reference{work: b.work(modelTargets), chunk: map[int]ledger.Recipient{}, own: map[int]*ownAccount{}}
@@ -33,7 +32,7 @@ var model = group{"model", []testCase{
 
 const modelTargets = 3
 
-// reference is the account that the ledger is compared with.
+// reference is the account with which the ledger is compared.
 type reference struct {
 	*work
 	seen    []sight
@@ -42,7 +41,7 @@ type reference struct {
 	own     map[int]*ownAccount
 }
 
-// sight is what a worker saw of a unit.
+// sight is what a worker read of a unit.
 type sight struct {
 	unit  message.Unit
 	known ledger.Known
@@ -50,15 +49,15 @@ type sight struct {
 	chunk *ledger.Recipient // what a chunk's worker had recorded of the position
 }
 
-// worker is one who was granted a claim.
+// worker is one that was granted a claim.
 type worker struct {
 	claim  ledger.Claim
 	at     map[int]bool // the positions that it may attempt
 	lost   bool         // taken over, or ended
-	unsure bool         // perhaps lost to one who then withdrew
+	unsure bool         // perhaps lost to a worker that then withdrew
 }
 
-// ownAccount is what is kept of a position by itself.
+// ownAccount is the account of a position by itself.
 type ownAccount struct {
 	recorded   *ledger.Recipient
 	generation int
@@ -76,7 +75,7 @@ func (m *reference) holder(u message.Unit) *worker {
 	return nil
 }
 
-// recipient is what is to be shown of a position.
+// recipient is what the ledger has to show of a position.
 func (m *reference) recipient(p int) (ledger.Recipient, bool) {
 	if c, ok := m.chunk[p]; ok {
 		return m.beside(p, &c)
@@ -84,7 +83,7 @@ func (m *reference) recipient(p int) (ledger.Recipient, bool) {
 	return m.beside(p, nil)
 }
 
-// beside is what is to be shown of a position if a chunk's worker recorded that.
+// beside is what the ledger has to show of a position if a chunk's worker recorded that.
 func (m *reference) beside(p int, chunk *ledger.Recipient) (ledger.Recipient, bool) {
 	o := m.own[p]
 	if o == nil && chunk == nil {
@@ -106,9 +105,9 @@ func (m *reference) beside(p int, chunk *ledger.Recipient) (ledger.Recipient, bo
 	return r, true
 }
 
-// claimed is what a claim of a position goes by, and whether something is recorded. Who saw
-// a record does not look at the chunk again, in which only a worker could have recorded more
-// whose claim had lapsed when the position was recorded by itself.
+// claimed returns the record that decides about a claim of a position, and whether there is one. A
+// worker that saw a record does not look at the chunk again: only a worker whose claim had lapsed
+// when the position was recorded could have recorded more there.
 func (m *reference) claimed(s sight) (r ledger.Recipient, recorded bool) {
 	p := s.unit.Position
 	o := m.own[p]
@@ -120,7 +119,7 @@ func (m *reference) claimed(s sight) (r ledger.Recipient, recorded bool) {
 	return r, recorded
 }
 
-// outdated reports whether a unit's message is too late for what is recorded.
+// outdated reports whether a unit's message is too old for what is recorded.
 func (m *reference) outdated(u message.Unit) bool {
 	r, ok := m.recipient(u.Position)
 	return ok && late(r, u)
@@ -144,7 +143,7 @@ func revives(r ledger.Recipient, u message.Unit) bool {
 // generations are those of messages, of two retries on request among them.
 var generations = []int{0, 1, 2, 3, 10_000, 10_001, 20_000}
 
-// blocked reports whether a unit is held, or a position's chunk may be at it.
+// blocked reports whether a unit is held, or a worker of its chunk may be at the position.
 func (m *reference) blocked(u message.Unit) bool {
 	if m.holder(u) != nil {
 		return true
@@ -210,7 +209,7 @@ func (m *reference) claim(t *rapid.T) {
 	m.stir()
 }
 
-// grant checks that a claim could be granted, and takes note of it.
+// grant checks that a claim could be granted, and records it.
 func (m *reference) grant(t *rapid.T, c ledger.Claim, s sight) {
 	u := c.Unit
 	r, recorded := m.claimed(s)
@@ -301,7 +300,7 @@ func (m *reference) record(t *rapid.T) {
 	m.stir()
 }
 
-// die has parked deliveries die, unclaimed.
+// die makes parked deliveries die, unclaimed.
 func (m *reference) die(t *rapid.T) {
 	u := m.one(rapid.IntRange(0, modelTargets-1).Draw(t, "position"), rapid.SampledFrom(generations).Draw(t, "generation"))
 	r := m.outcomeOf(u.Position, activity.Dead, u.Generation)
@@ -327,7 +326,7 @@ func (m *reference) wait(t *rapid.T) {
 	m.stir()
 }
 
-// check compares what is shown of every position.
+// check compares what the ledger shows of every position.
 func (m *reference) check(t *rapid.T) {
 	shown := m.inspect(m.work.chunk()).Recipients
 	for p := range modelTargets {

@@ -74,7 +74,7 @@ var ordered = group{"ordered", []testCase{
 			d := b.derived()
 			d.compete(func(i int) (ledger.Record, int, bool) {
 				if i%2 == 0 {
-					return d.at(1), 0, false // its clock says the turn is still to come
+					return d.at(1), 0, false // by its clock that period has not begun
 				}
 				return d.at(2), 1, true
 			})

@@ -198,7 +198,7 @@ var records = group{"records", []testCase{
 		if _, err := b.Claim(b.ctx, one, k, "late", b.in(lease)); !errors.Is(err, ledger.ErrStale) {
 			b.t.Errorf("a position that was noted as delivered is claimed again: %v", err)
 		}
-		// So nobody records it, and a view has to show it all the same.
+		// So nobody records it, and a view still has to show it.
 		chunks, err = b.Chunks(b.ctx, b.record(single.id), 0, 0)
 		b.must(err)
 		if got := chunks[0].Recipients[3]; got.State != activity.Delivered {
@@ -206,7 +206,7 @@ var records = group{"records", []testCase{
 		}
 		b.same([]int{1}, sorted(other.inspect(other.chunk()).Recipients))
 
-		// The next claim has the journal of the last, and another journal.
+		// The next claim finds the journal of the last, and has another.
 		c := w.claimNoting(chunk, "next", "another of "+journal)
 		for p, state := range map[int]activity.State{0: activity.Delivered, 2: activity.Failed} {
 			if got := c.Known.Recipients[p]; got.State != state || len(got.LastError) > 100 || got.Response != "" {

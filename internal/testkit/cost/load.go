@@ -7,10 +7,10 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// Load is what an installation does on each day of a month of 30 days. The model of what
-// it uses is held against counts by TestTheModelOfCosts of functions (what one activity
-// uses), TestCostWithSlowAnswers of package deliver and TestCostOfServersThatAreDown of
-// package deadletter.
+// Load is what an installation does on each day of a month of 30 days. Tests compare the model of
+// what it uses with counts: TestTheModelOfCosts of functions (one activity),
+// TestCostWithSlowAnswers of package deliver and TestCostOfServersThatAreDown of package
+// deadletter.
 type Load struct {
 	// Activities a day, each to Recipients on as many hosts.
 	Activities, Recipients int
@@ -25,7 +25,7 @@ type Load struct {
 	EachDelivery bool
 }
 
-// What was measured, and is put into the model.
+// What was measured for the model.
 const (
 	// SlowAnswer and FastAnswer are how long the slowest of many hosts takes.
 	SlowAnswer = 4700 * time.Millisecond

@@ -12,8 +12,8 @@ import (
 	"fedpost/internal/testkit/cost"
 )
 
-// badRequests sends what cannot be accepted: each is told what is wrong and
-// where, and leaves no trace.
+// badRequests sends what cannot be accepted: each answer says what is wrong and where, and nothing
+// is stored.
 func badRequests(t *testing.T, w *World) {
 	r := w.Remote()
 	good := func(change string) string {
@@ -72,7 +72,7 @@ func badRequests(t *testing.T, w *World) {
 	}
 }
 
-// unchanged checks that nothing was written or sent since before, tried or done.
+// unchanged checks that nothing was written, sent or tried since before.
 func unchanged(t *testing.T, w *World, before cost.Snapshot) {
 	t.Helper()
 	for op, u := range w.Estimated().Since(before) {

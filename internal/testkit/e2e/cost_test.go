@@ -21,10 +21,9 @@ func TestCostsOnTheEmbeddedEngine(t *testing.T) { costs(t, Embedded()) }
 
 func TestCostsOnTheAWSEngine(t *testing.T) { costs(t, AWS()) }
 
-// unscheduled keeps out of the count what depends on the clock: the minutely work,
-// and outcomes that are noted because others of their invocation are slow. What
-// those cost with slow servers is counted in virtual time, by
-// TestCostWithSlowAnswers of package deliver.
+// unscheduled leaves out of the count what depends on the clock: the minutely work, and outcomes
+// that go to the journal because others of their invocation are slow. TestCostWithSlowAnswers of
+// package deliver counts in virtual time what those cost with slow servers.
 var unscheduled = Options{Settings: patient.Settings, Every: time.Hour, Flush: time.Hour}
 
 func costs(t *testing.T, e Engine) {
@@ -86,7 +85,7 @@ func thousand(t *testing.T, w *World) {
 		missed := modelled(used, estimated, n, cost.Load{Recipients: n, Memory: 1769})
 		sqs := used.Service("SQS").Requests
 		if w.Engine.Remote {
-			// Polls that bring nothing are made at all times, and not for a delivery.
+			// Polls that bring nothing are made all the time, and do not belong to a delivery.
 			sqs += estimated[receive].Requests - used[receive].Requests
 		}
 		if per := float64(sqs) / n; per > 0.08 {
@@ -105,9 +104,9 @@ func thousand(t *testing.T, w *World) {
 	}
 }
 
-// modelled holds the model of costs against what n recipients used, a write of counts now
-// and then left aside, and returns where it is off. Reads of hosts are those of the model at
-// most, as a process knows hosts for some seconds.
+// modelled compares the model of costs with what n recipients used, except a write of counts now
+// and then, and returns where it differs. Reads of hosts are at most those of the model, as a
+// process knows hosts for some seconds.
 func modelled(used, estimated cost.Snapshot, n int, l cost.Load) (off []string) {
 	each := float64(n / l.Recipients)
 	model := l.PerActivity()
@@ -115,9 +114,9 @@ func modelled(used, estimated cost.Snapshot, n int, l cost.Load) (off []string) 
 	if math.Abs(writes-each*model.Writes) > max(3, each*model.Writes/20) {
 		off = append(off, fmt.Sprintf("%.1f write units for %d recipients, the model of costs has %.1f", writes, n, each*model.Writes))
 	}
-	// This process polls all the time, so messages that are sent one batch after another may
-	// come in parts: that is some receives more than the model's. A busy machine receives and
-	// deletes up to ten messages in one request.
+	// This process polls all the time, so messages that are sent one batch after another may come
+	// in parts: some more receives than in the model. A busy machine receives and deletes up to ten
+	// messages in one request.
 	sends := float64(used[send].Requests + used[sendBatch].Requests)
 	most, least := each*model.SQS+max(10, each*model.SQS/10), sends+(each*model.SQS-sends)/10
 	if sqs > most || sqs < least {
@@ -129,9 +128,8 @@ func modelled(used, estimated cost.Snapshot, n int, l cost.Load) (off []string) 
 	return off
 }
 
-// warm delivers something first, to the server that it returns: keys and servers are looked up
-// once in a while, and then remembered. The key is one that signs fast: no cost depends on its
-// type.
+// warm first delivers something to the server that it returns: keys and servers are looked up once
+// in a while, and then remembered. The key is one that signs fast: no cost depends on its type.
 func (w *World) warm() *Remote {
 	w.t.Helper()
 	w.AddKey(costKey, PrivatePEM(w.t, costKey))
@@ -148,7 +146,7 @@ var (
 	sendBatch = cost.Op{Service: "SQS", Operation: "SendMessageBatch"}
 )
 
-// compare holds the estimate against what DynamoDB says it used.
+// compare compares the estimate with what DynamoDB reports.
 func compare(t *testing.T, w *World, used, estimated cost.Snapshot) {
 	t.Helper()
 	if w.ports.Metered == nil {
@@ -197,8 +195,8 @@ func accepting(t *testing.T, w *World) {
 	}
 }
 
-// single delivers activities to one recipient each, the dearest way there is,
-// and once more in order.
+// single delivers activities to one recipient each, which is the most expensive, and once more in
+// order.
 func single(t *testing.T, w *World) {
 	const n = 50
 	r := w.warm()

@@ -132,9 +132,9 @@ func cancel(t *testing.T, w *World) {
 	if s.Status != "cancelled" {
 		t.Errorf("status %q", s.Status)
 	}
-	// Of another server: the circuit of the bad one may have opened meanwhile.
+	// Another server: the circuit of the bad one may have opened meanwhile.
 	other, wait := w.cancelDelayed()
-	// What is sent after it, with the same delay, overtakes nothing.
+	// If the cancelled one was sent, this later one with the same delay would not overtake it.
 	marker := submission(note("marker"), "", other.URL("/inbox"))
 	marker.Delay = client.Duration(wait + time.Second)
 	w.EndsWithin(wait+time.Minute, w.Accept(marker).ID, map[string]int{"delivered": 1})

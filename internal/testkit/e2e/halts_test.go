@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// halts are the times in which a busy machine did not run this process. A test that measures
-// time takes them off, so that it judges fedpost and not the machine.
+// halts are the times in which a busy machine did not run this process. A test that measures time
+// subtracts them, so that it judges fedpost and not the machine.
 type halts struct {
 	mu  sync.Mutex
 	all []halt
 }
 
-// halt is how late a goroutine was that wanted to go on.
+// halt is the time between when a goroutine should have run and when it ran.
 type halt struct{ due, ran time.Time }
 
-// watchHalts notes halts until the test's end.
+// watchHalts records halts until the test's end.
 func watchHalts(t *testing.T) *halts {
 	const every = 20 * time.Millisecond
 	h := &halts{}

@@ -21,7 +21,7 @@ var heavy = []scenario{
 	{"UrgentOnesPassAFloodOnFIFOQueues", Options{Settings: patient.Settings, QueueType: queue.FIFO}, priorities, true},
 }
 
-// patient is for what must not time out because this machine is slow.
+// patient is for deliveries that must not time out because this machine is slow.
 var patient = Options{Settings: map[string]string{"DELIVERY_TIMEOUT": "10s"}}
 
 func TestLoadOnTheEmbeddedEngine(t *testing.T) { runAlone(t, Embedded()) }

@@ -10,8 +10,8 @@ import (
 	"fedpost/internal/testkit/fediverse"
 )
 
-// metadata sends with an object of the caller's, which comes back with what became of the
-// activity, and goes to nobody else.
+// metadata sends an object of the caller's, which is returned with the state of the activity and
+// its events, and goes to nobody else.
 func metadata(t *testing.T, w *World) {
 	const own = `{"row":1207,"note":"<ü>"}`
 	accepts, gone := w.Remote(), w.Remote()

@@ -61,7 +61,7 @@ func goneServer(t *testing.T, w *World) {
 		phase := w.phase(gone)
 		return phase == "gone", phase
 	})
-	// What a process knows of a host is a few seconds old at most.
+	// A process's knowledge of a host is a few seconds old at most.
 	n := 0
 	Await(t, w.Patience(30*time.Second), "deliver to know it, too", func() (bool, string) {
 		n++
@@ -74,7 +74,7 @@ func goneServer(t *testing.T, w *World) {
 	}
 }
 
-// phase is the state of a server as the API has it, or why the API did not say.
+// phase is the state of a server in the API, or why the API did not answer.
 func (w *World) phase(r *Remote) string {
 	w.t.Helper()
 	var server client.Server

@@ -20,8 +20,8 @@ import (
 const (
 	// answering is how long most servers take to answer.
 	answering = 30 * time.Millisecond
-	// lag is how much later than that a server may note what was sent before a kill:
-	// its machine has other things to do.
+	// lag is how much later a server may record what was sent before a kill: its machine has other
+	// things to do.
 	lag = time.Second
 )
 
@@ -38,8 +38,8 @@ func TestWhatLiesOnFIFOQueuesSurvivesKill9(t *testing.T) {
 	crash(t, Embedded(), queue.FIFO, 1, 4, 2*time.Second)
 }
 
-// slow is how long one inbox of each fan-out takes to answer: longer than outcomes
-// may wait to be noted, so that kills find some that are noted and not recorded.
+// slow is how long one inbox of each fan-out takes to answer: longer than outcomes may wait for the
+// journal, so that kills find some that are only in the journal.
 const slow = 1500 * time.Millisecond
 
 // TestWhatWasAcceptedSurvivesKill9OnPostgreSQL kills one of three processes after the other.
@@ -51,17 +51,17 @@ func TestWhatWasAcceptedSurvivesKill9OnPostgreSQL(t *testing.T) {
 	}
 }
 
-// TestWhatWasAcceptedSurvivesKill9OnAWS takes longer: nobody can tell there
-// that the process is dead, so its messages and claims have to lapse.
+// TestWhatWasAcceptedSurvivesKill9OnAWS takes longer: nobody there knows that the process is dead,
+// so its messages and claims have to lapse.
 func TestWhatWasAcceptedSurvivesKill9OnAWS(t *testing.T) {
 	for _, typ := range []queue.Type{queue.FIFO, queue.Standard} {
 		t.Run(string(typ), func(t *testing.T) { crash(t, AWS(), typ, 1, 2, 6*time.Second) })
 	}
 }
 
-// crash kills processes one after the other, several times. gap is how long a delivery may
-// have been answered and not yet be recorded: the engine records every second what is
-// settled, and writes take their time.
+// crash kills processes one after the other, several times. gap is how long a delivery may have
+// been answered and not yet be recorded: the engine records settled outcomes every second, and
+// writes take their time.
 func crash(t *testing.T, e Engine, typ queue.Type, processes, kills int, gap time.Duration) {
 	e.Require(t)
 	t.Parallel()
@@ -99,7 +99,7 @@ func crash(t *testing.T, e Engine, typ queue.Type, processes, kills int, gap tim
 	draw := property.Rand(t)
 	for n := range kills {
 		p := &ps[n%processes]
-		// Some live for long enough to hear from the slow inbox, and most do not.
+		// Some live for long enough to get the slow inbox's answer, and most do not.
 		wait(t, time.Duration(300+draw.IntN(2200))*time.Millisecond)
 		(*p).Kill()
 		died = append(died, time.Now())
@@ -155,10 +155,9 @@ func wait(t *testing.T, d time.Duration) {
 	}
 }
 
-// submitUntil hands activities to whatever process is there, ordered ones among
-// them. A call that failed is repeated with its key, as a careful client does;
-// one that is told that the first may still be under way is repeated later. It
-// returns the ids that were accepted, by name.
+// submitUntil submits activities to a running process, ordered ones among them. A call that failed
+// is repeated with its key, as careful clients do, and after a 409 later. It returns the ids that
+// were accepted, by name.
 func submitUntil(t *testing.T, stop <-chan struct{}, url *atomic.Value, recipients []string, late string) map[string]string {
 	ids := map[string]string{}
 	submit := func(s client.Submission) bool {
@@ -193,10 +192,9 @@ func submitUntil(t *testing.T, stop <-chan struct{}, url *atomic.Value, recipien
 	}
 }
 
-// duplicates counts deliveries that a server got twice, and reports those that
-// no kill explains.
-// takes is how long the server takes to answer, and to note what was sent before
-// the process died. What the machine did not run meanwhile counts as no time.
+// duplicates counts deliveries that a server got twice, and reports those that no kill explains.
+// takes is how long the server takes to answer, and to record what was sent before the process
+// died. Halts of the machine count as no time.
 func duplicates(t *testing.T, r *Remote, takes time.Duration, died []time.Time, gap time.Duration, halts *halts) int {
 	first := map[string]fediverse.Post{}
 	doubled := 0

@@ -13,9 +13,8 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-// sipherIdentity is what a server in a Sipher network is configured with. An
-// invocation has to have room for the longest attempt of that protocol, which
-// the time-out of ActivityPub's sees to.
+// sipherIdentity is the configuration of a server in a Sipher network. The time-out for ActivityPub
+// is set so that an invocation has room for the longest Sipher attempt.
 func sipherIdentity(t testing.TB) (Options, *sipherpeer.Peer) {
 	us := sipherpeer.New(t, "https://social.example")
 	settings := map[string]string{"DELIVERY_TIMEOUT": "30s"}
@@ -23,8 +22,8 @@ func sipherIdentity(t testing.TB) (Options, *sipherpeer.Peer) {
 	return Options{Settings: settings}, us
 }
 
-// sipher meets a server, announces a follow to it and sends it posts: one is
-// refused at first, one is answered with what is no acknowledgement.
+// sipher discovers a server, announces a follow to it and sends it posts: one is refused at first,
+// and the answer to one is no acknowledgement.
 func sipher(t *testing.T, e Engine, typ queue.Type) {
 	e.Require(t)
 	t.Parallel()

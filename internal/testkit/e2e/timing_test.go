@@ -132,7 +132,7 @@ func throttled(t *testing.T, w *World) {
 	r := w.Remote()
 	r.Then(fediverse.RetryAfter(429, "3"))
 	first := w.Send(note("first"), r.URL("/users/1/inbox"))
-	// Until the answer is known, and not only on its way; or the pause may be over already.
+	// Wait until the answer is recorded; but not too long, or the pause is over.
 	Await(t, w.Patience(time.Minute), "throttled", func() (bool, string) {
 		phase := w.phase(r)
 		return phase == "paused" || len(r.Posts()) > 1, fmt.Sprintf("%d POSTs, %s", len(r.Posts()), phase)

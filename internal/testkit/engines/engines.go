@@ -92,17 +92,18 @@ func (e Engine) Open(t testing.TB, o Options) Instance {
 	return e.open(t, o)
 }
 
-// Sweep runs faults.Sweep on every engine, in a subtest with the engine's name. At the
-// ports a fault does not reach the engine, so the quick engine of maps has each call broken
-// in every way. With FIFO queues it has every second call broken, the embedded engine every
-// third, PostgreSQL every fifth, in one way, with another kind of fault from one to the next. Unless
-// long tests run, it breaks at most 8 calls with FIFO queues, 6 on the embedded engine, and 24 on any
-// other. On the wire Sweep tries
-// only the kinds of fault whose result can differ from a fault at the ports. Without retries of
-// the SDK these are: a request that fails, a request that acts but whose answer is lost, and a
-// request after which the process dies. With retries it is the lost answer, because the retry meets the
-// work of the first attempt. The environment variable FEDPOST_SWEEP_PART (1/2, say) names the
-// part of the calls to break on the wire, all if it is not set.
+// Sweep runs faults.Sweep on every engine, in a subtest with the engine's name. At the ports a
+// fault does not reach the engine, so only the quick engine of maps has each call broken in every
+// way. Others have fewer broken, in one way each, the kind of fault changing from call to call:
+// every second call with FIFO queues, every third on the embedded engine, every fifth on
+// PostgreSQL. Unless long tests run, at most 8 calls are broken with FIFO queues, 6 on the embedded
+// engine, and 24 on others.
+//
+// On the wire only those kinds are tried whose result can differ from a fault at the ports. Without
+// the SDK's retries these are a request that fails, one whose answer is lost, and one after which
+// the process dies. With retries it is the lost answer: the retry meets the work of the first
+// attempt. FEDPOST_SWEEP_PART (1/2, say) names the part of the calls to break on the wire; unset:
+// all.
 func Sweep(t *testing.T, run func(t *testing.T, e Engine, p *faults.Plan)) {
 	t.Helper()
 	sweep(t, run, Maps(), MapsFIFO(), Embedded(), Postgres(), PostgresFIFO(), AWS(), AWSFIFO(), AWSWithoutRetries())

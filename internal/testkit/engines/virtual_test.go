@@ -29,10 +29,9 @@ func (s *starved) ChangeVisibility(ctx context.Context, handle string, d time.Du
 	return s.Queue.ChangeVisibility(ctx, handle, d)
 }
 
-// TestAMessageThatCannotBeShownAgainIsNotForgotten: the queue took each failure of the call
-// that ends a visibility timeout for the server's word that the message was deleted. On a
-// starved machine, where a call failed by itself, the message was hidden for the rest of the
-// test, and its recipient stayed queued.
+// TestAMessageThatCannotBeShownAgainIsNotForgotten: the queue took each failure of the call that
+// ends a visibility timeout to mean that the message was deleted. If a call failed on a starved
+// machine, the message was hidden for the rest of the test, and its recipient stayed queued.
 func TestAMessageThatCannotBeShownAgainIsNotForgotten(t *testing.T) {
 	refused := fmt.Errorf("change visibility: %w", &smithy.GenericAPIError{Code: "InvalidParameterValue", Fault: smithy.FaultClient})
 	for name, c := range map[string]struct {

@@ -9,14 +9,14 @@ import (
 	"fedpost/internal/testkit/long"
 )
 
-// Sweep runs a piece of work once without a fault and then, as subtests, once
-// for each call that it made and each kind of fault, entries of batches
-// included. Run has to build a fresh world around the plan, do the work, revive
-// the plan, let the system come to rest, and check what must hold. Until the fault comes
-// it must make the same calls each time; those of different methods may change places.
+// Sweep runs a piece of work once without a fault and then, as subtests, once for each call that it
+// made and each kind of fault, entries of batches included. run has to build a fresh world around
+// the plan, do the work, revive the plan, wait until all work is done, and check what must hold.
+// Until the fault comes it must make the same calls each time; only calls of different methods may
+// come in another order.
 //
-// Unless long tests run (package long), Sweep breaks at most fewCalls calls, spread over
-// all, in one way only, with another kind of fault from call to call.
+// Unless long tests run (package long), Sweep breaks at most fewCalls calls, spread over all, each
+// in one way; the kind of fault changes from call to call.
 func Sweep(t *testing.T, run func(t *testing.T, p *Plan)) {
 	t.Helper()
 	Sweeper{}.Sweep(t, run)
@@ -31,8 +31,8 @@ type Sweeper struct {
 	// Parallel runs the subtests side by side, which is quicker where they wait
 	// for servers.
 	Parallel bool
-	// Thin, unless it is 0, breaks every Thin-th call, and in one way only, with another kind
-	// of fault from one to the next.
+	// Thin, unless it is 0, breaks every Thin-th call, each in one way; the kind of fault changes
+	// from call to call.
 	Thin int
 	// Few is how many calls to break at most unless long tests run; fewCalls if it is 0.
 	Few int

@@ -40,9 +40,9 @@ type Engine struct {
 	undo    []func() // the writes since the last synced one
 }
 
-// New returns an engine on a clock, with standard queues. The defaults of a queue that configs leaves out are a
-// visibility timeout of 30 s, a retention of 14 days and 10 receives before a message
-// becomes a dead letter.
+// New returns an engine on a clock, with standard queues. A queue that configs leaves out has a
+// visibility timeout of 30 s, a retention of 14 days, and 10 receives before a message becomes a
+// dead letter.
 func New(now func() time.Time, configs map[queue.Name]queue.Config) *Engine {
 	return NewOf(queue.Standard, now, configs)
 }

@@ -1,9 +1,9 @@
-// Package property gives tests what they draw, so that the same tree does the same work: a
-// change must not fail for a draw that no other run of it meets.
+// Package property gives tests random values that are the same in each run of the same tree: a
+// change must not fail for a value that no other run meets.
 //
 // By default the seed follows from the name of the test. With the switch of package long, as in
-// the night, each run draws a new seed; what it finds becomes a test of its own. -rapid.seed and
-// RAPID_SEED say another seed, which rapid prints of each failure.
+// nightly runs, each run draws a new seed; what it finds becomes a test of its own. -rapid.seed
+// and RAPID_SEED set another seed; rapid prints that of each failure.
 //
 //	property.Check(t, func(t *rapid.T) {
 //		n := rapid.IntRange(0, 100).Draw(t, "n")
@@ -41,8 +41,8 @@ var (
 	calls = map[string]int{}
 )
 
-// Under the race detector properties are tried less often, as each takes ten times as long: a
-// race that there is shows in any of them.
+// Under the race detector properties are tried less often, as each takes ten times as long, and
+// any of them shows a race.
 func init() {
 	if long.UnderRace {
 		if err := flag.Set("rapid.checks", "15"); err != nil {

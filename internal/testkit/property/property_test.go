@@ -9,7 +9,7 @@ import (
 	"fedpost/internal/testkit/long"
 )
 
-// drawn is what a test draws of either kind in a process of its own.
+// drawn returns what a test draws by either function, in a process of its own.
 func drawn(t *testing.T) []uint64 {
 	mu.Lock()
 	delete(calls, t.Name())
@@ -17,7 +17,7 @@ func drawn(t *testing.T) []uint64 {
 	return more(t)
 }
 
-// more is what it draws next.
+// more returns its next draws.
 func more(t *testing.T) []uint64 {
 	all := []uint64{Rand(t).Uint64()}
 	Check(t, func(rt *rapid.T) { all = append(all, rapid.Uint64().Draw(rt, "n")) })

@@ -27,7 +27,7 @@ func (p *process) worker(n queue.Name, number int) {
 	}
 }
 
-// mapping connects a queue, with so many messages under way, to the process.
+// mapping connects the process to a queue, with up to messages messages under way.
 func (p *process) mapping(n queue.Name, messages int) local.Mapping {
 	return local.Mapping{
 		Queue: p.ports.Queue(n), Name: n, BatchSize: topology.Of(n).BatchSize, Messages: messages,
@@ -35,11 +35,10 @@ func (p *process) mapping(n queue.Name, messages int) local.Mapping {
 	}
 }
 
-// schedule runs the scheduled function in each minute in which it finds anything,
-// and every few hours in any case. What stays due although a run did not fail is looked
-// at less and less often, up to hourly: that only spares the simulation work. A run that
-// failed is made again in the next minute, as in production: else stories with failing
-// calls would wait for hours where nobody does.
+// schedule runs the scheduled function in each minute in which it finds anything, and every few
+// hours in any case. If work stays due although a run did not fail, runs become rarer, up to
+// hourly, which saves the simulation time. After a failed run the next comes in a minute, as in
+// production: otherwise stories with failing calls would wait for hours.
 func (p *process) schedule() {
 	last, idle := time.Now(), 0
 	var before time.Time // what was due first before the last run
@@ -72,7 +71,7 @@ func (p *process) schedule() {
 			return p.check(ctx)
 		}
 		if p.scenario.Overlap {
-			p.goes(func() { _ = run() }) // what fails is logged, and done by the next run, in a minute
+			p.goes(func() { _ = run() }) // failures are logged, and repaired by the next run, in a minute
 			continue
 		}
 		idle++

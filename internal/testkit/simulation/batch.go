@@ -19,7 +19,7 @@ func (s *sim) batch(number int) []*posted {
 	return all
 }
 
-// submitBatch submits a batch as a careful client does, if p is the first of it.
+// submitBatch submits a batch as a careful client does, if p is its first post.
 func (s *sim) submitBatch(p Post, name string) {
 	all := s.batch(p.Batch)
 	if all[0].N != p.N {
@@ -54,7 +54,7 @@ func (s *sim) submitBatch(p Post, name string) {
 	}
 }
 
-// answeredBatch records the answer to a try of a batch: one for each of its posts.
+// answeredBatch records the answer to a try of a batch, for each of its posts.
 func (s *sim) answeredBatch(all []*posted, status int, body string) {
 	var answer struct {
 		Activities []json.RawMessage `json:"activities"`
@@ -74,9 +74,9 @@ func (s *sim) answeredBatch(all []*posted, status int, body string) {
 	}
 }
 
-// checkBatches looks for batches of which a part was taken by servers, and another part,
-// to servers that take everything, was not: a batch is accepted as a whole or not at all.
-// Parts of which an id is known are looked at by checkPost.
+// checkBatches finds batches that were accepted in part: servers took one part, and another part,
+// to servers that take everything, came nowhere. A batch is accepted as a whole or not at all.
+// checkPost looks at parts whose id is known.
 func (s *sim) checkBatches() {
 	seen := map[int]bool{}
 	for _, a := range s.scenario.Acts {
@@ -101,8 +101,7 @@ func (s *sim) checkBatches() {
 	}
 }
 
-// accepting reports whether a server takes everything at all times, and no operator does
-// anything about it.
+// accepting reports whether a server takes everything at all times, and no operator changes that.
 func (s *sim) accepting(host string) bool {
 	v := s.servers[host]
 	if v == nil || len(v.Phases)+len(v.Inboxes) > 0 || v.Strict || v.Rate > 0 {

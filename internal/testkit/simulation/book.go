@@ -19,8 +19,8 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// book is what those outside know: what was submitted and answered, what reached
-// whom, and what it cost. Promises are held against it.
+// book is what is known outside of fedpost: what was submitted and answered, what reached whom, and
+// what it cost. Promises are checked against it.
 type book struct {
 	*sim
 	posts     map[int]*posted
@@ -32,15 +32,15 @@ type book struct {
 	receives  int
 	writes    int
 	keys      keyring
-	// left are the inboxes that may have left the line of their host, and vain the POSTs in
-	// vain of each post to each of them.
+	// left are the inboxes that may have left the FIFO group of their host; vain counts the POSTs
+	// in vain of each post to each of them.
 	left map[string]bool
 	vain map[string]int
 	// written counts the writes of items that have the id of an activity in their key.
 	written map[string]int
 }
 
-// posted is what became of a post.
+// posted is the state of a post.
 type posted struct {
 	Post
 	// began is when it was submitted first, answeredAt when that was answered with
@@ -48,27 +48,27 @@ type posted struct {
 	began, answeredAt time.Time
 	tries             int
 	ids               []activity.ID // distinct
-	settled           bool          // its caller has done with it
+	settled           bool          // its caller is finished with it
 	unsure            bool          // a try ended without an answer
 	inboxes           map[string]*delivery
 	lookAt            time.Time // of the last acceptances that will be looked for
 	receives          int
-	// retried are the times of retries after which all that had failed got new attempts.
+	// retried are the times of retries after which all failed recipients got new attempts.
 	retried map[time.Duration]bool
 }
 
 // delivery is a post to one inbox.
 type delivery struct {
 	accepted []*acceptance
-	// began is when its first attempt did, if it has a time to begin within.
+	// began is when its first attempt began, if a promise bounds that.
 	began time.Time
-	// dropped: the server said that it took it.
+	// dropped: the server answered 202 and dropped it.
 	dropped bool
 	// accepts: it is a follow, and its server accepts it.
 	accepts bool
 }
 
-// forgotten: its record may be gone by right.
+// forgotten reports whether its record may have expired.
 func (p *posted) forgotten(s *sim) bool {
 	return !p.answeredAt.IsZero() && time.Since(p.answeredAt) > p.Delay+p.remembered(s)
 }
@@ -77,17 +77,17 @@ func (p *posted) forgotten(s *sim) bool {
 type acceptance struct {
 	at time.Time
 	by *process
-	// excused: it may come again, as it was left in the gap.
+	// excused: it may come again, as it was in the gap.
 	excused  bool
 	recorded bool
 }
 
-// hostBook is what a host got lately.
+// hostBook is what a host received lately.
 type hostBook struct {
-	// posts are the POSTs since it last accepted, of the last day, but for those whose
-	// answer ended a delivery.
+	// posts are the POSTs of the last day since it last accepted, except those whose answer ended a
+	// delivery.
 	posts []time.Time
-	// vain are all since it last accepted.
+	// vain counts all of them since it last accepted.
 	vain int
 	good time.Time // it last accepted
 	// refused counts the POSTs of each post to each inbox that were answered with a status.
@@ -117,7 +117,7 @@ func (b *book) spec(n int) Post {
 	if p := b.posts[n]; p != nil {
 		return p.Post
 	}
-	// It was left out of the story.
+	// The shrunk story has no such post.
 	b.posts[n] = &posted{Post: Post{N: n}, settled: true, inboxes: map[string]*delivery{}}
 	return b.posts[n].Post
 }
@@ -160,13 +160,13 @@ func (b *book) answered(p *posted, status int, body string) {
 	}
 }
 
-// unguarded reports whether a post may have been accepted twice by right: it was
-// submitted again, and where no marker can be written fedpost goes on without.
+// unguarded reports whether a post may be accepted twice: it was submitted again, and if no marker
+// can be written, fedpost goes on without.
 func (b *book) unguarded(p *posted) bool {
 	return p.tries > 1 && !b.calm() && b.settings.Deduplication.Fallback == "open"
 }
 
-// requested records a request that reached a server, and what it makes of it.
+// requested records a request that reached a server, and the server's answer.
 func (b *book) requested(p *process, s *server, r request, a Answer) {
 	b.requests++
 	if !r.post {
@@ -202,8 +202,8 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	}
 }
 
-// ends reports whether a refusal ends a delivery: a 403 does to the second signature form, and a
-// 400 to the third try. Each other one is in vain.
+// ends reports whether a refusal ends a delivery: a 403 to the second signature form does, and a
+// 400 to the third try. All others are in vain.
 func (h *hostBook) ends(r request, a Answer) bool {
 	tries := map[int]int{http.StatusForbidden: 2, http.StatusBadRequest: 3}[a.Status]
 	if tries == 0 {
@@ -265,8 +265,8 @@ func (b *book) dropped(s *server, r request) {
 	}
 }
 
-// gap is how long it may take until what a server accepted is recorded: a second
-// or two, and what a few calls take.
+// gap is how long it may take to record what a server accepted: a second or two, and the time of a
+// few calls.
 func (b *book) gap() time.Duration {
 	calls := mostCalls
 	if b.us != nil {
@@ -275,8 +275,8 @@ func (b *book) gap() time.Duration {
 	return 2*time.Second + time.Duration(calls)*2*b.scenario.Latency.Typical
 }
 
-// look finds out which acceptances of a post are recorded. One that is not by the
-// time that the gap allows has to be excused by trouble of ours.
+// look finds out which acceptances of a post are recorded. One that is not by the end of the gap
+// has to be excused by a failure of ours.
 func (b *book) look(of *posted) {
 	var recorded map[string]bool
 	for inbox, d := range of.inboxes {
@@ -297,7 +297,7 @@ func (b *book) look(of *posted) {
 			case a.by.dead.Load(), a.by.troubled.After(a.at), b.stale(a):
 				a.excused = true
 			case b.unguarded(of) && of.unsure:
-				a.excused = true // it may have come under an id that its caller was never told
+				a.excused = true // its caller may not have learnt the id
 			case since >= b.gap():
 				b.fail("gap", "%s took post %d %s ago, which is not recorded", inbox, of.N, since)
 			}
@@ -305,21 +305,21 @@ func (b *book) look(of *posted) {
 	}
 }
 
-// unknown: the record is forgotten, so nobody knows whether the outcome of a moment ago is in it.
+// unknown: the record has expired, so whether it has the outcome of a moment ago cannot be known.
 func (b *book) unknown(of *posted, a *acceptance) bool {
 	return of.forgotten(b.sim) && time.Since(a.at) <= b.gap()
 }
 
-// stale: the clocks were set back, and nobody knows how long anything takes.
+// stale: the clocks were set back, so how long something took cannot be known.
 func (b *book) stale(a *acceptance) bool { return a.by.skew != a.by.spec.Skew }
 
-// delivered are the inboxes of which the ledger says so.
+// delivered are the inboxes that are delivered according to the ledger.
 func (b *book) delivered(of *posted) map[string]bool {
 	all := map[string]bool{}
 	for _, id := range of.ids {
 		v, err := b.view(id)
 		if errors.Is(err, ledger.ErrNotFound) && of.forgotten(b.sim) {
-			// What is forgotten was recorded as long as that mattered.
+			// Records that have expired were there for as long as they mattered.
 			for inbox := range of.inboxes {
 				all[inbox] = true
 			}
@@ -335,7 +335,7 @@ func (b *book) view(id activity.ID) (ledger.View, error) {
 	return ledger.ViewOf(context.Background(), b.raw, b.raw, id, "", 1000, time.Now())
 }
 
-// died looks at what a process leaves in the gap: no more than the gap allows.
+// died checks that a process leaves no more in the gap than the gap allows.
 func (b *book) died(p *process) {
 	for _, n := range slices.Sorted(maps.Keys(b.posts)) {
 		of := b.posts[n]
@@ -364,7 +364,7 @@ func (b *book) died(p *process) {
 	}
 }
 
-// troubled records until when a call of a process goes wrong, or takes long.
+// troubled records until when a call of a process fails, or takes long.
 func (b *book) troubled(p *process, f fate) {
 	if until := time.Now().Add(f.before + f.after + 1); (f.fault.Kind != 0 || f.before+f.after > time.Second) && until.After(p.troubled) {
 		p.troubled = until
@@ -407,8 +407,7 @@ func (b *book) wroteServer(c faults.Call) {
 	}
 }
 
-// untroubled reports whether a host takes everything at all times: such a host
-// costs no write.
+// untroubled reports whether a host takes everything at all times: such a host costs no write.
 func (b *book) untroubled(host string) bool {
 	s := b.servers[host]
 	if s == nil || !b.calm() || len(s.Phases)+len(s.Inboxes) > 0 || s.Strict || s.Rate > 0 {

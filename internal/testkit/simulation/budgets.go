@@ -1,11 +1,11 @@
 package simulation
 
-// What things may cost. Each is a promise of the design, or a round number above
-// what was measured of sound stories.
+// What things may cost. Each is a promise of the design, or a round number above what was measured
+// in stories without defects.
 const (
-	// mostPosts within a day to a host that takes none.
+	// mostPosts within a day to a host that accepts none.
 	mostPosts = 50
-	// spent are so many of them that no trial of two signature forms fits in any more: the next
+	// spent is from how many of them on no trial of two signature forms fits in any more: the next
 	// check comes a day later.
 	spent = mostPosts - 2
 	// underWay at once, on top, within the hour after a host took something: those of three
@@ -14,16 +14,15 @@ const (
 	// mostServerWrites of a host's state within a minute by each process: one a
 	// second.
 	mostServerWrites = 60
-	// mostDropped activities in a signature form that a host never asked for: while
-	// it says 403 to the form that it takes, it cannot be known.
+	// mostDropped activities in a signature form that a host never asked for: while it answers 403
+	// to its own form, the form cannot be known.
 	mostDropped = 3
 	// mostCalls one after another between an answer and its record.
 	mostCalls = 5
-	// mostReceives of a delivery where only servers make trouble. A server that throttles for
-	// a week costs 30: nine pauses that double from 2 minutes, one of 12 hours for each half
-	// day that is left, and the first tries. The head of an ordered group to an inbox that
-	// takes nothing for a week costs 31, if other inboxes of its server take what they get
-	// between two outages: it is planned, and has 5 tries, 6 at the quick checks of the first
-	// outage, 6 looks at those of its inbox, 5 at the second, and 8 days.
+	// mostReceives of a delivery if only servers fail. A server that throttles for a week costs 30:
+	// nine pauses that double from 2 minutes, one of 12 hours for each half day that is left, and
+	// the first tries. The head of an ordered group to an inbox that accepts nothing for a week
+	// costs 31, if other inboxes of its server accept between two outages: planning, 5 tries, 6 at
+	// the quick checks of the first outage, 6 at those of its inbox, 5 at the second, and 8 days.
 	mostReceives = 31
 )

@@ -11,19 +11,19 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// A bystander is a host, or an inbox of one, that is well. Whatever others do, its deliveries
-// begin in time: each within Post.Within, and those of a host within a quarter or a third of
-// that at the median.
+// A bystander is a host, or an inbox of one, that works. Whatever others do, its deliveries begin
+// in time: each within Post.Within, and those of a host within a quarter or a third of that at the
+// median.
 
-// What a process promises to hosts that are well.
+// What a process promises to hosts that work.
 const (
 	knownWithin, knownMedian = 3 * time.Second, time.Second
 	newWithin, newMedian     = 20 * time.Second, 5 * time.Second
-	// backAfter is how soon a host has what it is sent when it takes everything again.
+	// backAfter is how soon a host that accepts again gets what waits for it.
 	backAfter = 4 * time.Minute
 )
 
-// promise has a post looked at when all of its deliveries have begun.
+// promise has a post checked when all of its deliveries should have begun.
 func (b *book) promise(p *posted) {
 	if p.Within == 0 || !b.calm() {
 		return
@@ -52,7 +52,7 @@ func (b *book) begins(r request) {
 	}
 }
 
-// checkMedians looks at how long deliveries to hosts that are well have waited at the median.
+// checkMedians checks the median wait of deliveries to hosts that work.
 func (s *sim) checkMedians() {
 	for _, class := range []struct{ within, median time.Duration }{{knownWithin, knownMedian}, {newWithin, newMedian}} {
 		var waited []time.Duration
@@ -70,7 +70,7 @@ func (s *sim) checkMedians() {
 	}
 }
 
-// takes lets the time pass that a server takes for its answer.
+// takes waits for as long as a server takes for its answer.
 func (p *process) takes(ctx context.Context, to *server, r request) error {
 	d := to.at(time.Since(p.began), r.path).Takes
 	if d == 0 || !r.post {
@@ -89,7 +89,7 @@ func (sc Scenario) crowded() bool {
 	return slices.ContainsFunc(sc.Processes, func(p Process) bool { return p.Places > 0 })
 }
 
-// bystanders draws one story in twelve, which has nothing else. Such stories have chances of
+// bystanders draws one story in twelve, which has nothing else. Such stories have random numbers of
 // their own.
 func (d *drawing) bystanders() {
 	if (chances{rand.New(rand.NewPCG(d.Seed, 31))}).is(1.0 / 12) {
@@ -97,7 +97,7 @@ func (d *drawing) bystanders() {
 	}
 }
 
-// bystandersOf draws a story of who is well beside others who are not.
+// bystandersOf draws a story of servers that work beside others that do not.
 func bystandersOf(seed uint64) Scenario {
 	c := chances{rand.New(rand.NewPCG(seed, 31))}
 	c.Float64() // as it was for whether to draw one
@@ -109,7 +109,7 @@ func bystandersOf(seed uint64) Scenario {
 	return d.Scenario
 }
 
-// throttledInbox is a host of which few inboxes ask for a second all the time.
+// throttledInbox is a host with a few inboxes that answer 429 for a second all the time.
 func (d *drawing) throttledInbox() {
 	at, long := minute, d.between(10*minute, 2*day)
 	s := Server{Host: "throttled.example", Inboxes: map[string][]Phase{}}
@@ -140,7 +140,7 @@ func (d *drawing) throttledOnce() {
 	d.add(minute, Post{Recipients: inboxesOf(s.Host, 50+d.IntN(150)), Within: backAfter})
 }
 
-// refusedKey is a host that answers 401 to one actor or more.
+// refusedKey is a host that answers 401 to one or more actors.
 func (d *drawing) refusedKey() {
 	long := d.between(hour, 3*day)
 	s := Server{Host: "unauthorized.example", Phases: []Phase{{minute, Answer{Kind: Says, Status: 401}}, {minute + long, Answer{Kind: Accepts}}}}
@@ -151,7 +151,7 @@ func (d *drawing) refusedKey() {
 	}
 }
 
-// inboxDown is a host of which an inbox is down, which has posts of an ordering key like others.
+// inboxDown is a host with an inbox that is down and also gets posts with an ordering key.
 func (d *drawing) inboxDown() {
 	at, long := minute, 2*hour+d.within(day)
 	s := Server{Host: "ordered.example", Inboxes: map[string][]Phase{
@@ -171,7 +171,7 @@ func (d *drawing) inboxDown() {
 	}
 }
 
-// paced is a host that is well, for which an operator has set a limit.
+// paced is a host that works, for which an operator has set a limit.
 func (d *drawing) paced() {
 	s := Server{Host: "paced.example"}
 	d.Servers = append(d.Servers, s)
@@ -191,7 +191,8 @@ func inboxesOf(host string, n int) (all []Inbox) {
 // mostRecipients of all activities to a population.
 const mostRecipients = 300
 
-// population is a kind of bad servers: so many owners, hosts of each and inboxes of each host.
+// population is a kind of bad servers: the number of owners, hosts of each and inboxes of each
+// host.
 type population struct {
 	name                   string
 	answer                 Answer
@@ -201,8 +202,8 @@ type population struct {
 // When populations are bad.
 const badFrom, badUntil = minute, 3 * minute
 
-// populations of bad servers take what a process of few places has, while those that are well
-// get deliveries.
+// populations of bad servers take the places of a process that has few, while servers that work get
+// deliveries.
 func (d *drawing) populations() {
 	places := pick(d.chances, 8, 16, 24, 48)
 	d.Processes = []Process{{Name: "up", Whole: true, Schedule: true, Places: places}}
@@ -212,9 +213,9 @@ func (d *drawing) populations() {
 		d.Servers = append(d.Servers, Server{Host: known[i].Server})
 	}
 	d.add(0, Post{Recipients: known})
-	// More owners of hosts that nobody has met than there are places for them take all of these.
-	// Hosts that turn bad take what is kept for prompt ones, until that is seen, so no others
-	// take the rest meanwhile.
+	// If there are more owners of new hosts than places for them, these hosts take all of these
+	// places. Hosts that turn bad take the places kept for prompt ones until that is noticed, so no
+	// others take the rest meanwhile.
 	kept := max(1, places/4)
 	left := places - kept
 	for n := range 1 + d.IntN(3) {
@@ -245,7 +246,7 @@ func (d *drawing) populations() {
 	}
 }
 
-// populate adds a population, and activities to all of it. If it turns, it takes one first.
+// populate adds a population, and activities to all of it. If it turns bad, it accepts one first.
 func (d *drawing) populate(q population, turns bool) {
 	every := time.Duration(pick(d.chances, 5, 20, 60)) * time.Second
 	for q.owners*q.hosts*q.inboxes*int((badUntil-badFrom)/every) > mostRecipients {

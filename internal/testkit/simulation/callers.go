@@ -16,7 +16,7 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// act does what is to be done at its time.
+// act does an act at its time.
 func (s *sim) act(a Act) {
 	name := a.name()
 	s.wait(name, a.At)
@@ -63,7 +63,7 @@ func (a Act) name() string {
 	return fmt.Sprintf("%s %s%d at %s", a.Do, a.Host, a.N, a.At)
 }
 
-// pick returns one of the processes that live.
+// pick returns a process that is alive.
 func (s *sim) pick(why string) *process {
 	var living []*process
 	for _, spec := range s.scenario.Processes {
@@ -77,9 +77,8 @@ func (s *sim) pick(why string) *process {
 	return living[s.draw("process", why)%uint64(len(living))]
 }
 
-// submit posts an activity as a careful client does: with its deduplication key
-// it tries again when there was no answer, or one that asks for it; without, it
-// does not.
+// submit posts an activity as a careful client does: with a deduplication key it tries again if
+// there was no answer, or one that asks for it.
 func (s *sim) submit(p Post, name string) {
 	at := s.book.post(p)
 	if p.After != 0 {
@@ -103,7 +102,7 @@ func (s *sim) submit(p Post, name string) {
 
 // request is the body of a post.
 func (p Post) request() string {
-	// The activity is put in as it is: Marshal would escape some of its characters.
+	// The activity is inserted as it is: Marshal would escape some of its characters.
 	b := &strings.Builder{}
 	if p.Job != "" {
 		fmt.Fprintf(b, `{"protocol":"sipher","job":%q,"serverUrl":"https://%s","payload":%s,"recipients":[%q]`,
@@ -132,7 +131,7 @@ func (p Post) request() string {
 	return b.String()
 }
 
-// quoted is a text in JSON.
+// quoted is a text as JSON.
 func quoted(s string) string {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -161,8 +160,8 @@ func (p Post) urls() []string {
 	return all
 }
 
-// call makes a call to the API; status 0 is no answer. A function is stopped when
-// its time is over. `up` goes on, and sees its client leave.
+// call makes a call to the API; status 0 is no answer. A function is stopped when its time is over;
+// `up` goes on after its client has left.
 func (s *sim) call(actor, method, path, body string) (int, string) {
 	p := s.pick(actor)
 	if p == nil {
@@ -200,7 +199,7 @@ func (s *sim) call(actor, method, path, body string) (int, string) {
 // clientPatience is how long a client waits for an answer.
 const clientPatience = 30 * time.Second
 
-// operate does what an operator does, until it is done.
+// operate repeats an operator's act until it succeeds.
 func (s *sim) operate(a Act, name string) {
 	host := "/v1/servers/" + url.PathEscape(a.Host)
 	method, path, body := http.MethodPost, "", ""
@@ -256,7 +255,7 @@ func (s *sim) operate(a Act, name string) {
 	}
 }
 
-// calm reports whether nothing of ours goes wrong in this story.
+// calm reports whether nothing of ours fails in this story.
 func (s *sim) calm() bool {
 	f := s.scenario.Faults
 	kills := slices.ContainsFunc(s.scenario.Acts, func(a Act) bool { return a.Do == Kill })

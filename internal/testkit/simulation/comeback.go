@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// comebacks draws whether what dies because its server is down comes back to life with the
-// server, and at times a server that is down for longer than deliveries are tried. They
-// have chances of their own.
+// comebacks draws whether dead deliveries are revived when their server is back, and at times a
+// server that is down for longer than deliveries are tried. It has random numbers of its own.
 func (d *drawing) comebacks() {
 	rest := d.chances
 	defer func() { d.chances = rest }()
@@ -38,11 +37,11 @@ func (d *drawing) comebacks() {
 	d.lines()
 }
 
-// revives is how long after its death a delivery may come back to life; 0: never.
+// revives is how long after its death a delivery may be revived; 0: never.
 func (s *sim) revives() time.Duration { return s.settings.Circuit.Revive }
 
-// lives is how much longer a delivery may take that dies, if its server comes back at the
-// last moment and goes again.
+// lives is how much longer a delivery may take that dies, if its server comes back at the last
+// moment and goes down again.
 func (s *sim) lives(host string) time.Duration {
 	if s.revives() == 0 {
 		return 0
@@ -50,12 +49,11 @@ func (s *sim) lives(host string) time.Duration {
 	return s.revives() + giveUp + 2*slow + s.slack(host)
 }
 
-// ramp is how long a server that is back gets what had waited for it, with what is revived.
+// ramp is how long a server that is back gets what waited for it, revived deliveries included.
 const ramp = 2 * time.Hour
 
-// comeback tells what becomes of a delivery that need not be delivered before its end. If
-// it surely dies because its server is down, and nothing else is wrong, it is delivered
-// once the server is back within the time.
+// comeback returns the expectation for a delivery that may die. If it surely dies because its
+// server is down, and nothing else is wrong, it is delivered once the server is back in time.
 func (s *sim) comeback(p Post, to Inbox, due time.Duration, end expectation) expectation {
 	end.by += s.lives(to.Server)
 	if !s.diesOfItsServer(p, to, due) {
@@ -77,8 +75,8 @@ func (s *sim) comeback(p Post, to Inbox, due time.Duration, end expectation) exp
 	return end
 }
 
-// diesOfItsServer reports whether nothing but the trouble of a whole server can end a
-// delivery. The order of deliveries and the faults of single inboxes have rules of their own.
+// diesOfItsServer reports whether only an outage of a whole server can end a delivery. The order of
+// deliveries and the faults of single inboxes have rules of their own.
 func (s *sim) diesOfItsServer(p Post, to Inbox, due time.Duration) bool {
 	spec := s.servers[to.Server].Server
 	return s.revives() > 0 && s.settings.Limits.Retention > giveUp+s.revives()+slow && p.Ordering == "" &&
@@ -87,9 +85,9 @@ func (s *sim) diesOfItsServer(p Post, to Inbox, due time.Duration) bool {
 		!slices.ContainsFunc(s.scenario.Acts, func(a Act) bool { return a.Host == to.Server || a.Do == SetBack })
 }
 
-// takesServerDown reports whether an answer is that of a server that is down for all. A
-// 5xx of one inbox is that inbox's alone, for as long as no other is tried: what dies of it
-// does not come back with the server.
+// takesServerDown reports whether an answer shows that a server is down for all. A 5xx of one inbox
+// is its own as long as no other inbox is tried: deliveries that die of it are not revived with the
+// server.
 func (a Answer) takesServerDown() bool {
 	switch a.Kind {
 	case Refuses, Resets, Hangs, Rants:

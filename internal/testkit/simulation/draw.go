@@ -18,13 +18,13 @@ const (
 	day    = 24 * time.Hour
 )
 
-// chances is a source of numbers that a scenario is drawn from.
+// chances are the random numbers from which a scenario is drawn.
 type chances struct{ *rand.Rand }
 
 func (c chances) is(p float64) bool { return c.Float64() < p }
 
-// between returns a time whose order of magnitude is drawn, too: what breaks
-// within a second and what breaks after a month are both worth trying.
+// between returns a time whose order of magnitude is drawn, too: both what breaks within a second
+// and what breaks after a month are worth trying.
 func (c chances) between(least, most time.Duration) time.Duration {
 	d := least
 	for d < most && c.is(0.75) {
@@ -39,8 +39,7 @@ func (c chances) within(most time.Duration) time.Duration {
 
 func pick[T any](c chances, of ...T) T { return of[c.IntN(len(of))] }
 
-// Draw makes a scenario of a seed: first which kinds of things happen in it at
-// all, then how much of each.
+// Draw makes a scenario of a seed: first which kinds of things happen in it, then how much of each.
 func Draw(seed uint64) Scenario {
 	c := chances{rand.New(rand.NewPCG(seed, 7))}
 	has := map[string]bool{}
@@ -69,8 +68,8 @@ func Draw(seed uint64) Scenario {
 	return d.Scenario
 }
 
-// On returns the scenario with queues of a type. It is no feature, so that a seed stays the
-// same story: other queues are other calls, and another number changes all that follow.
+// On returns the scenario with queues of a type. The type is not drawn, so that a seed stays the
+// same story: other queues make other calls, which would change all later draws.
 func (sc Scenario) On(typ queue.Type) Scenario {
 	sc.Settings = maps.Clone(sc.Settings)
 	sc.Settings["QUEUE_TYPE"] = string(typ)
@@ -84,12 +83,12 @@ var features = []string{
 	"pauses", "long pauses", "blocks", "cancels", "revivals", "kills", "failures", "lost", "deaths", "late", "latency", "skew", "setback",
 }
 
-// drawing is a scenario on its way.
+// drawing is a scenario that is being drawn.
 type drawing struct {
 	Scenario
 	chances
 	has  map[string]bool
-	span time.Duration // in which something is done
+	span time.Duration // in which acts are done
 	n    int
 }
 
@@ -118,8 +117,8 @@ func (d *drawing) servers() {
 			s.Inboxes = map[string][]Phase{"/u1/inbox": d.phases(), "/u2/inbox": d.phases()}
 		}
 		if d.has["strict"] && d.is(0.5) {
-			// One passing refusal of the form that it takes; more would be reason to
-			// believe that it takes the other.
+			// Only one passing refusal of its own form: after more of them fedpost may believe that
+			// it takes the other.
 			s.Strict = true
 			s.Phases = []Phase{{d.within(d.span), Answer{Kind: Says, Status: pick(d.chances, 401, 403), Once: true}}}
 		}
@@ -130,7 +129,7 @@ func (d *drawing) servers() {
 	}
 }
 
-// phases of a server: up, and one way or another down, in turn.
+// phases of a server: accepting, and failing in one way or another, alternately.
 func (d *drawing) phases() []Phase {
 	var answers []Answer
 	add := func(feature string, as ...Answer) {
@@ -230,7 +229,7 @@ func (d *drawing) posts() {
 	d.lines()
 }
 
-// lines has the posts of a line submitted one after another.
+// lines makes callers submit the posts of an ordering key one after another.
 func (d *drawing) lines() {
 	last := map[string]int{}
 	slices.SortStableFunc(d.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
@@ -241,7 +240,7 @@ func (d *drawing) lines() {
 	}
 }
 
-// busy is a server that gets something all the time.
+// busy is a server that gets activities all the time.
 func (d *drawing) busy() {
 	host := d.Servers[d.IntN(len(d.Servers))].Host
 	at, every := d.within(d.span), time.Duration(1+d.IntN(40))*time.Second

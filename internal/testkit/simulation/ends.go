@@ -15,7 +15,7 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// expectAll has each post looked at when it has to be over, inbox by inbox.
+// expectAll schedules the check of each post, inbox by inbox, for when it has to be finished.
 func (s *sim) expectAll() {
 	for _, a := range s.scenario.Acts {
 		if a.Post == nil {
@@ -73,7 +73,7 @@ func (s *sim) expectAll() {
 	}
 }
 
-// expectation is what has to become of a post at an inbox.
+// expectation is the expected end of a post at an inbox.
 func (s *sim) expectation(a Act, to Inbox, due time.Duration) expectation {
 	if a.Post.Job == "" {
 		return s.expect(*a.Post, to, due, 0)
@@ -87,7 +87,7 @@ func (s *sim) expectation(a Act, to Inbox, due time.Duration) expectation {
 	return e
 }
 
-// checkPost looks at what became of a post at some inboxes, which is final by now.
+// checkPost checks the state of a post at some inboxes, which has to be final by now.
 func (s *sim) checkPost(p *posted, must map[string]bool) {
 	for _, id := range p.ids {
 		s.checkActivity(p, id, must)
@@ -98,7 +98,7 @@ func (s *sim) checkPost(p *posted, must map[string]bool) {
 func (s *sim) checkActivity(p *posted, id activity.ID, must map[string]bool) {
 	v, err := s.book.view(id)
 	if errors.Is(err, ledger.ErrNotFound) && p.forgotten(s) {
-		// It is forgotten by right. What had to be delivered was.
+		// Its record may have expired. What had to be delivered was delivered.
 		for inbox, delivered := range must {
 			if delivered && len(p.inboxes[inbox].accepted) == 0 && !p.inboxes[inbox].dropped && !s.killed(id, inbox) {
 				s.fail("lost", "post %d is forgotten, and %s never got it", p.N, inbox)
@@ -128,11 +128,11 @@ func (s *sim) checkActivity(p *posted, id activity.ID, must map[string]bool) {
 		case !r.State.Final():
 			s.fail("late", "%s, and should be over by now; next attempt at %s", what, clock(r.NextAttemptAt.Sub(s.began)))
 		case r.State == activity.Dead && s.deadly() && strings.HasPrefix(r.Note, "received "):
-			// A message whose processes die again and again is taken for the cause.
+			// A message whose processes die again and again is given up as the cause.
 		case delivered && r.State != activity.Delivered:
 			s.fail("lost", "%s, although the server has been well for long enough", what)
 		case r.State != activity.Delivered && len(d.accepted) > 0 && !d.accepted[0].excused && len(p.ids) == 1:
-			// Of several ids nobody outside knows which one the server took.
+			// If there are several ids, the one that the server took is not known.
 			s.fail("untrue", "%s, and the server took it at %s", what, clock(d.accepted[0].at.Sub(s.began)))
 		case r.State == activity.Dead && time.Since(p.answeredAt) < p.soonest():
 			s.fail("given up", "%s, before its time", what)
@@ -143,8 +143,8 @@ func (s *sim) checkActivity(p *posted, id activity.ID, must map[string]bool) {
 			s.fail("late", "post %d of %s is not even planned: %v", p.N, clock(p.answeredAt.Sub(s.began)), v.Counts)
 		}
 	}
-	// What ended before its fan-out had come to all recipients counts them all, and lists
-	// those that it had come to: nobody plans what nobody will send.
+	// If it ended before its fan-out reached all recipients, its counts have all of them, and its
+	// list those that were planned: nobody plans what nobody will send.
 	unlisted := len(p.inboxes) - seen
 	ended := v.Counts[activity.Expired] + v.Counts[activity.Cancelled]
 	if sum != len(p.inboxes) || unlisted < 0 || unlisted > ended {
@@ -160,7 +160,7 @@ func (s *sim) deadly() bool {
 	})
 }
 
-// checkEnd looks for what is left when everything has come to rest.
+// checkEnd checks that nothing is left when all work is done.
 func (s *sim) checkEnd() {
 	for _, n := range queue.Names {
 		if d, err := s.engine.Queue(n).Depth(context.Background()); err == nil && n != n.DeadLetter() && d != (queue.Depth{}) {
@@ -177,14 +177,14 @@ func (s *sim) checkEnd() {
 	}
 	s.checkChecks()
 	s.checkBatches()
-	s.checkTold()
+	s.checkFeed()
 	s.checkMedians()
 	if !s.calm() {
 		return
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.book.posts)) {
-		// What dies of its server comes back at its checks for as long as it may be revived,
-		// and costs in each give-up time at most what it did in the first.
+		// Deliveries that died with their server are tried at its checks for as long as they may be
+		// revived. In each give-up time they cost at most as much as in the first.
 		p, most := s.book.posts[n], mostReceives
 		if s.revives() > 0 {
 			most *= 1 + int((s.revives()+2*giveUp-1)/giveUp)
@@ -196,7 +196,7 @@ func (s *sim) checkEnd() {
 	}
 }
 
-// pausedAnew is how often more a post may be received because an inbox asks for pauses while
+// pausedAnew is how many more times a post may be received because an inbox asks for pauses while
 // others of its server accept: after each acceptance the pauses grow anew.
 func (s *sim) pausedAnew(p *posted) (n int) {
 	for _, r := range p.Recipients {

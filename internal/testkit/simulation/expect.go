@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// giveUp is how long deliveries are tried, and slow how long after that, or after
-// a long outage, the daily check of a server may come.
+// giveUp is how long deliveries are tried; slow is how long after that, or after a long outage, the
+// daily check of a server may come.
 const (
 	giveUp = 7 * 24 * time.Hour
 	slow   = 25 * time.Hour
 )
 
-// expectation is what has to have become of a delivery by a time.
+// expectation is the state that a delivery has to have by a time.
 type expectation struct {
 	by time.Duration
-	// must: it has to be delivered. Else it has to have ended.
+	// must: it has to be delivered; otherwise it has to be final.
 	must bool
-	// retry, if not 0, is when a caller asked for new attempts, without which it need not be
+	// retry, if not 0, is when a caller asked for new attempts; without them it need not be
 	// delivered.
 	retry time.Duration
 	// troubled: it cannot be delivered at some time of the day after that.
 	troubled bool
 }
 
-// expect tells by when a post, which became due at a time, has to be over at an
-// inbox; what refuses it until a time counts no more. A server that was in trouble is found to be well at the next check, which
-// comes within the hour and a half after a short outage and within a day after a
-// long one. If it is in trouble again by then, that counts as one outage. What dies of it
-// may come back to life with its server.
+// expect returns by when a post that became due at a time has to be finished at an inbox; refused
+// is until when refusals do not count. A server that was in trouble is found to work at its next
+// check: within an hour and a half after a short outage, and within a day after a long one. If it
+// is in trouble again by then, that counts as one outage. Deliveries that died with their server
+// may be revived with it.
 func (s *sim) expect(p Post, to Inbox, due, refused time.Duration) expectation {
 	e, ends := s.expectFirst(p, to, due, refused)
 	if ends {
@@ -40,20 +40,19 @@ func (s *sim) expect(p Post, to Inbox, due, refused time.Duration) expectation {
 	return e
 }
 
-// expectFirst tells by when the first life of a post is over at an inbox, and whether it may
-// end there.
+// expectFirst is expect without retries and revival; ends says whether the post may end so.
 func (s *sim) expectFirst(p Post, to Inbox, due, refused time.Duration) (e expectation, ends bool) {
 	slack := s.slack(to.Server) + s.doubts(p, to.Server)
 	end := expectation{by: due + giveUp + slow + slack}
-	// Faults of another inbox may open the circuit of the host for a while: only
-	// deliveries to several inboxes tell whose fault it is.
+	// Faults of another inbox may open the circuit of the host for a while: only deliveries to
+	// several inboxes show whose fault it is.
 	var others time.Duration
 	if len(s.servers[to.Server].Inboxes) > 0 {
 		others = patience(Span{To: time.Hour})
 	}
-	// After a long outage an inbox has a check a day, which comes after that of its host
-	// while the host is held by another inbox that takes nothing. What an inbox takes again
-	// after a short outage waits for that check, too, if the other is down for long by then.
+	// After a long outage an inbox has one check a day, which comes after that of its host while
+	// another inbox that accepts nothing keeps the host down. Deliveries to an inbox that accepts
+	// again after a short outage wait for that check, too, if the other is down for long by then.
 	long := func(outage Span) time.Duration {
 		switch d := patience(outage); {
 		case d > slow && s.othersDown(to):
@@ -80,7 +79,7 @@ func (s *sim) expectFirst(p Post, to Inbox, due, refused time.Duration) (e expec
 	return end, true
 }
 
-// othersDown reports whether another inbox of a server takes nothing for long.
+// othersDown reports whether another inbox of a server accepts nothing for long.
 func (s *sim) othersDown(to Inbox) bool {
 	for path, ps := range s.servers[to.Server].Inboxes {
 		if path != to.Path && slices.ContainsFunc(troubled(ps), func(t Span) bool { return t.To-t.From > 2*time.Hour }) {
@@ -90,8 +89,8 @@ func (s *sim) othersDown(to Inbox) bool {
 	return false
 }
 
-// otherDownIn reports whether another inbox of a server takes nothing in an outage, and had
-// taken nothing for long before its end: the quick checks of the server are over then.
+// otherDownIn reports whether another inbox of a server accepts nothing in an outage, and had
+// accepted nothing for long before its end: the quick checks of the server are over then.
 func (s *sim) otherDownIn(to Inbox, outage Span) bool {
 	for path, ps := range s.servers[to.Server].Inboxes {
 		if path != to.Path && slices.ContainsFunc(troubled(ps), func(t Span) bool {
@@ -103,7 +102,7 @@ func (s *sim) otherDownIn(to Inbox, outage Span) bool {
 	return false
 }
 
-// patience is how long after an outage what waits for its end may take.
+// patience is how long after an outage a delivery that waits for its end may take.
 func patience(outage Span) time.Duration {
 	switch d := outage.To - outage.From; {
 	case d == 0:
@@ -146,7 +145,7 @@ func (s *sim) recipientsAt(host string) (n int) {
 // callsEach are at most made one after another for a delivery by itself.
 const callsEach = 10
 
-// queued is how long all deliveries of a story take that one worker makes one by one.
+// queued is how long one worker needs to make all deliveries of a story one by one.
 func (s *sim) queued() time.Duration {
 	recipients := 0
 	for _, a := range s.scenario.Acts {
@@ -157,11 +156,11 @@ func (s *sim) queued() time.Duration {
 	return time.Duration(callsEach*recipients) * s.scenario.Latency.Typical
 }
 
-// doubtFor is how long the three tries of a delivery take that is answered 400.
+// doubtFor is how long the three tries of a delivery that is answered 400 take.
 const doubtFor = 2 * time.Minute
 
-// doubts is how long the deliveries of an ordering key, which go to a server one after
-// the other, wait for those among them that are answered 400.
+// doubts is how long the deliveries of an ordering key, which go to a server one after the other,
+// wait for those that are answered 400.
 func (s *sim) doubts(p Post, host string) time.Duration {
 	doubtful := func(ph Phase) bool { return ph.Answer.Kind == Says && ph.Answer.Status == http.StatusBadRequest }
 	spec := s.servers[host].Server
@@ -180,8 +179,8 @@ func (s *sim) doubts(p Post, host string) time.Duration {
 	return time.Duration(n) * doubtFor
 }
 
-// troubles are when a delivery cannot come to its end, in order of time. An
-// ordered one waits for those before it, and so for all inboxes that they are to.
+// troubles returns when a delivery cannot succeed, in order of time. An ordered one waits for those
+// before it, and so for all of their inboxes.
 func (s *sim) troubles(p Post, to Inbox) []Span {
 	spec := s.servers[to.Server].Server
 	all := troubled(spec.Phases)
@@ -211,8 +210,7 @@ func (s *sim) troubles(p Post, to Inbox) []Span {
 	return all
 }
 
-// troubled are the times in which phases take nothing, with what they ask for on
-// top.
+// troubled returns the times in which phases accept nothing, with the pauses that they ask for.
 func troubled(ps []Phase) []Span {
 	var all []Span
 	for i, p := range ps {
@@ -233,14 +231,14 @@ func troubled(ps []Phase) []Span {
 
 func (a Answer) troubles() bool { return a.Kind != Accepts && !a.Once && !a.refuses() }
 
-// wastes reports whether an answer ends deliveries only after requests in vain, of which a
-// host gets few: it is spared then as one that takes none.
+// wastes reports whether an answer ends deliveries only after requests in vain, of which a host
+// gets few before it is treated as one that accepts none.
 func (a Answer) wastes() bool {
 	return a.Kind == Says && !a.Once && (a.Status == http.StatusBadRequest || a.Status == http.StatusForbidden)
 }
 
-// wastes reports whether a server's answers may spend its budget in an outage that is short:
-// they are no faults, of which few open its circuit.
+// wastes reports whether a server's answers may spend its budget in a short outage: they are no
+// faults, of which few open its circuit.
 func (s *sim) wastes(host string) bool {
 	spec := s.servers[host].Server
 	wastes := func(ps []Phase) bool {
@@ -251,7 +249,7 @@ func (s *sim) wastes(host string) bool {
 	return wastes(spec.Phases) || slices.ContainsFunc(slices.Collect(maps.Values(spec.Inboxes)), wastes)
 }
 
-// throttles reports whether an answer asks deliveries to wait.
+// throttles reports whether an answer asks for a pause.
 func (a Answer) throttles() bool {
 	return a.Kind == Says && (a.Status == http.StatusTooManyRequests || a.RetryAfter != "")
 }
@@ -267,8 +265,8 @@ func (a Answer) refuses() bool {
 	return a.Kind == Says && !a.Once && a.Status >= 400 && a.Status < 500
 }
 
-// mayEnd reports whether anything in the story ends this delivery by right; what refuses
-// it until a time does not.
+// mayEnd reports whether anything in the story may end this delivery; refused is until when
+// refusals do not.
 func (s *sim) mayEnd(p Post, to Inbox, refused time.Duration) bool {
 	spec := s.servers[to.Server].Server
 	refuses := func(ps []Phase) bool {

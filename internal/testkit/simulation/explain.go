@@ -12,7 +12,7 @@ import (
 // explained are the ages at which a post that is not over is looked at.
 var explained = []time.Duration{time.Hour, 26 * time.Hour, 4 * day}
 
-// explainAll has the states of all posts looked at on the way.
+// explainAll schedules checks of the states of all posts.
 func (s *sim) explainAll() {
 	for _, a := range s.scenario.Acts {
 		if a.Post == nil {
@@ -30,10 +30,10 @@ func (s *sim) explainAll() {
 	}
 }
 
-// checkExplained holds a post's state to explaining itself: what is parked says
-// what it waits for, and what waits says why, and when it goes on: not long ago, as nobody
-// would come then, and within a day. What is on its way just now may look
-// otherwise, so it is looked at twice.
+// checkExplained checks that a post's state explains itself: a parked delivery says what it waits
+// for, and one that waits says why, and when it goes on: not long ago, because nobody would come
+// then, and within a day. A delivery that moves just now may look otherwise, so it is looked at
+// twice.
 func (s *sim) checkExplained(p *posted) {
 	first := s.unexplained(p)
 	if len(first) == 0 {
@@ -50,14 +50,14 @@ func (s *sim) checkExplained(p *posted) {
 	}
 }
 
-// unexplained says what is wrong with the states of a post, by inbox.
+// unexplained returns what is wrong with the states of a post, by inbox.
 func (s *sim) unexplained(p *posted) map[string]string {
 	wrong := map[string]string{}
 	late := 15*time.Minute + s.disorder() + s.queued()
 	for _, id := range p.ids {
 		v, err := s.book.view(id)
 		if err != nil {
-			continue // checkPost finds what is lost
+			continue // checkPost reports what is lost
 		}
 		if err := ledger.Explain(context.Background(), s.raw, v.Recipients, time.Now()); err != nil {
 			s.fail("unexplained", "post %d: %v", p.N, err)
@@ -76,7 +76,7 @@ func (s *sim) unexplained(p *posted) map[string]string {
 	return wrong
 }
 
-// disorder is how much later things may be because of trouble of ours.
+// disorder is how much later things may be because of failures of ours.
 func (s *sim) disorder() time.Duration {
 	d := time.Duration(0)
 	if !s.calm() {

@@ -13,7 +13,7 @@ import (
 	"fedpost/internal/testkit/fediverse"
 )
 
-// actors is how many of ours there are, unless a post is by another.
+// actors is how many actors are ours, unless a post is by another.
 const actors = 3
 
 // signers is how many actors of ours the story has.
@@ -53,8 +53,8 @@ func keyRequest(actor, number int) string {
 	return string(b)
 }
 
-// keyring is what is known of the actors' keys: those that may be in use, by number, and
-// when a caller was told that another is in its place.
+// keyring is what is known of the actors' keys: those that may be in use, by number, and when a
+// caller learnt that another has replaced it.
 type keyring map[int]map[int]time.Time
 
 func newKeyring(actors int) keyring {
@@ -77,13 +77,13 @@ func (k keyring) replaced(actor, number int, now time.Time) {
 	}
 }
 
-// signed holds a request to being signed with a key of its actor that was not replaced
-// some time ago, as a server would see it that fetches keys anew.
+// signed checks that a request is signed with a key of its actor that was not replaced some time
+// ago, as a server sees it that fetches keys anew.
 func (b *book) signed(p *process, r *http.Request, body []byte) {
-	// A process that has the key open looks every five seconds whether it was replaced.
+	// A process that has the key opened looks every five seconds whether it was replaced.
 	grace := 10*time.Second + b.gap()
 	if !b.calm() {
-		grace += 10 * time.Minute // the store cannot always be asked
+		grace += 10 * time.Minute // the store cannot always be read
 	}
 	in := r.Clone(r.Context())
 	in.RequestURI, in.Host = r.URL.RequestURI(), r.URL.Host

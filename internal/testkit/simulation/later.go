@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// later adds what the simulation has learnt later: batches, versions that supersede
-// other versions, new keys. Like rare situations they have chances of their own, so that seeds
-// without them remain the stories that they were.
+// later adds what the simulation learnt later: batches, versions that supersede other versions, new
+// keys. Like rare situations these have random numbers of their own, so seeds without them remain
+// the same stories.
 func (d *drawing) later() {
 	rest := d.chances
 	defer func() { d.chances = rest }()
@@ -64,7 +64,7 @@ func (d *drawing) rotations() {
 		actor := d.IntN(actors)
 		d.Acts = append(d.Acts, Act{At: at, Do: Rotate, N: actor, Key: n + 1})
 		for range d.IntN(8) {
-			// Some processes have the key open, and have something to sign soon.
+			// Some processes have the key opened, and sign something soon.
 			d.add(at-2*minute+d.within(8*minute), Post{Actor: actor, Recipients: []Inbox{d.inbox()}})
 		}
 		at += hour + d.within(d.span)

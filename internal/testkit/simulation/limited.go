@@ -8,22 +8,22 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// What a delivery costs at most to servers that take everything, whether an operator
-// limits their rate or not, and however many wait: receives of its messages, and writes
-// of items of its own. What its fan-out takes, and its record, come on top, once.
+// What a delivery costs at most at servers that accept everything, whether an operator limits their
+// rate or not, and however many wait: receives of its messages, and writes of items of its own. The
+// fan-out and the record of its activity come on top, once.
 const (
 	limitedReceives = 3
 	limitedWrites   = 4
-	// What an ordered delivery costs more if a worker and the scheduled run release it at the
-	// same time: its turn is written, and each of its two messages is received before that
-	// turn and at it.
+	// What an ordered delivery costs more if a worker and the scheduled run release it at the same
+	// time: its slot is written, and each of its two messages is received before that slot and at
+	// it.
 	twiceReceives = 2
 	twiceWrites   = 1
 	// The fan-out of an ordered activity to several inboxes plans each of its deliveries.
 	planWrites = 1
 )
 
-// checkLimited holds a post to those budgets if nothing but limits kept it waiting.
+// checkLimited checks these budgets for a post that waited for nothing but limits.
 func (s *sim) checkLimited(p *posted) {
 	if s.disorder() > 0 || s.revived() || len(p.ids) != 1 || p.tries != 1 || p.Batch != 0 || p.Subject != "" {
 		return
@@ -49,8 +49,8 @@ func (s *sim) checkLimited(p *posted) {
 	}
 }
 
-// onlyLimited reports whether a server takes everything, and operators do no more about it
-// than limit its rate.
+// onlyLimited reports whether a server accepts everything, and operators do no more than limit its
+// rate.
 func (s *sim) onlyLimited(host string) bool {
 	v := s.servers[host]
 	if len(v.Phases)+len(v.Inboxes) > 0 || v.Strict || v.Rate > 0 {

@@ -83,14 +83,14 @@ func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
 type request struct {
 	host, path string
 	post       bool
-	form       bool // signed as RFC 9421 has it
+	form       bool // signed by RFC 9421
 	n          int  // of the post
 	body       []byte
 }
 
 var errHangs = errors.New("no answer")
 
-// server is a Server at work.
+// server is a Server in a story.
 type server struct {
 	Server
 	minute time.Time
@@ -98,9 +98,9 @@ type server struct {
 	// once are the answers that were given once.
 	once map[Answer]bool
 
-	// peer answers if it speaks Sipher. The tries of each post that reached it, how often
-	// it was asked for its card, by scheduled runs alone, how often a delivery got no answer,
-	// and got none as we could not find it, and how often it registered itself.
+	// peer answers if it speaks Sipher. The maps count the tries of each post that reached it,
+	// requests for its card, those by scheduled runs alone, deliveries without an answer, those
+	// without because we could not find it, and its own registrations.
 	peer                                      *sipherpeer.Peer
 	tries                                     map[int]int
 	asked, checks, faults, hidden, registered int
@@ -143,7 +143,7 @@ func (s *server) serve(p *process, r request) (*http.Response, error) {
 	case Hangs:
 		return nil, errHangs
 	case Rants:
-		// In the words of net/http, which quotes what it could not read.
+		// As net/http says it, which quotes what it could not read.
 		return nil, fmt.Errorf("net/http: HTTP/1.x transport connection broken: malformed MIME header: missing colon: %q", s.rant(p))
 	case Floods:
 		return response(http.StatusInternalServerError, "", strings.Repeat("\x00\x1b\u202e\U0001F4A9\xff", 20_000)), nil
@@ -151,7 +151,7 @@ func (s *server) serve(p *process, r request) (*http.Response, error) {
 	return response(a.Status, a.RetryAfter, "no"), nil
 }
 
-// rant is 64 KiB of anything, which no compression makes small.
+// rant is 64 KiB of random text, which no compression makes small.
 func (s *server) rant(p *process) string {
 	b := make([]byte, 64<<10)
 	r := rand.New(rand.NewPCG(p.draw("rant", s.Host, fmt.Sprint(p.book.requests)), 1))
@@ -161,7 +161,7 @@ func (s *server) rant(p *process) string {
 	return "\x1b[2J\uFFFE" + string(b)
 }
 
-// accept takes a request, or says so.
+// accept accepts a request, and records it.
 func (s *server) accept(p *process, r request) (*http.Response, error) {
 	if !r.post {
 		return response(http.StatusNotFound, "", ""), nil // there is no node info, but a server

@@ -2,13 +2,13 @@ package simulation
 
 import "slices"
 
-// leavesAfter are so many POSTs in vain of one post, at least, after which an inbox may leave the
-// line of its host: those of the quick tries.
+// leavesAfter is after how many POSTs in vain of one post an inbox may leave the FIFO group of its
+// host: those of the quick tries.
 const leavesAfter = 5
 
-// inOrder holds a post that an inbox takes for the first time against those of its line that
-// the host has taken already: whoever submitted it waited for the answer to those before it.
-// Others count less if the inbox may have left the line of its host.
+// inOrder compares a post that an inbox takes for the first time with those of its ordering key
+// that the host has taken already: its caller waited for the answer to those before it. Others do
+// not count if the inbox may have left the FIFO group of its host.
 func (b *book) inOrder(of *posted, host, url string) {
 	if of.Ordering == "" || of.Delay > 0 || of.answeredAt.IsZero() || b.revived() {
 		return
@@ -25,7 +25,7 @@ func (b *book) inOrder(of *posted, host, url string) {
 	}
 }
 
-// revived: what has failed or died in this story is sent again, out of its turn.
+// revived: failed or dead deliveries of this story are sent again, out of order.
 func (b *book) revived() bool {
 	return slices.ContainsFunc(b.scenario.Acts, func(a Act) bool { return a.Do == RetryDead || a.Do == Retry })
 }

@@ -11,7 +11,7 @@ import (
 // screenful is how many lines a story has at most.
 const screenful = 50
 
-// String tells a story that broke a promise, on a screenful.
+// String describes a story that broke a promise, on a screenful.
 func (r Result) String() string {
 	var b strings.Builder
 	sc := r.Scenario
@@ -19,7 +19,7 @@ func (r Result) String() string {
 		return fmt.Sprintf("seed %d: all promises kept, %d calls, %d requests to inboxes, %s", sc.Seed, r.Calls, r.Requests, clock(r.Span))
 	}
 	head := r.head()
-	lines := folded(r.Told)
+	lines := folded(r.Lines)
 	if most := max(10, screenful-len(head)-3); len(lines) > most {
 		left := len(lines) - most + 1
 		lines = slices.Concat(lines[:most/3], []string{fmt.Sprintf("   … %d lines …", left)}, lines[most/3+left:])
@@ -36,7 +36,7 @@ func (r Result) String() string {
 	return b.String()
 }
 
-// head tells what the story has.
+// head describes the story's parts.
 func (r Result) head() []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -78,7 +78,7 @@ func phasesString(ps []Phase) string {
 	return s
 }
 
-// folded joins lines that say the same.
+// folded joins equal lines.
 func folded(lines []string) []string {
 	var all []string
 	last, times := "", 0

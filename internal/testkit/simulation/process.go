@@ -17,9 +17,8 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// process is one that runs fedpost: all of it, as `up` does, or one function, as
-// Lambda does. When it dies, all that it knew is lost, its calls reach nobody any
-// more, and another takes its place.
+// process is a process that runs fedpost: all of it, as `up` does, or one function, as Lambda does.
+// When it dies, its memory is lost, its calls reach nobody any more, and another replaces it.
 type process struct {
 	*sim
 	spec Process
@@ -48,7 +47,7 @@ func (plainSealer) Open(_ context.Context, _ string, b []byte) ([]byte, error) {
 	return append([]byte(nil), b...), nil
 }
 
-// start brings a process to life.
+// start starts a process.
 func (s *sim) start(spec Process, life int) *process {
 	p := &process{sim: s, spec: spec, life: life, skew: spec.Skew}
 	p.ctx, p.end = context.WithCancel(context.Background())
@@ -106,7 +105,7 @@ func (p *process) name() string { return fmt.Sprintf("%s.%d", p.spec.Name, p.lif
 // now is the process's clock.
 func (p *process) now() time.Time { return time.Now().Add(p.skew) }
 
-// run starts what the process does by itself.
+// run starts the process's own work.
 func (p *process) run() {
 	for _, n := range topology.Sources {
 		if p.spec.Places > 0 {
@@ -122,8 +121,8 @@ func (p *process) run() {
 	}
 }
 
-// die ends the process, half of the time by a power cut if it has the engine for itself; after a
-// while another life begins.
+// die ends the process, half of the time by a power cut if it has the engine for itself. Another
+// starts after a while.
 func (p *process) die(why string) {
 	if p.dead.Load() {
 		return
@@ -151,7 +150,7 @@ func (p *process) die(why string) {
 
 type actorKey struct{}
 
-// as names who does what is done with a context.
+// as returns a context that names the actor of its calls.
 func as(ctx context.Context, actor string) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
@@ -161,8 +160,8 @@ func actorOf(ctx context.Context) string {
 	return a
 }
 
-// Intercept implements faults.Interceptor: it holds a call until its turn, and
-// has it go wrong if that is drawn.
+// Intercept implements faults.Interceptor: it holds a call until the scheduler chooses it, and
+// makes it fail if that is drawn.
 func (p *process) Intercept(ctx context.Context, c faults.Call, act func(faults.Fault) error) error {
 	if p.dead.Load() || p.over.Load() {
 		return faults.ErrDead
@@ -218,7 +217,7 @@ func (p *process) again(h *held, d time.Duration) {
 	p.hold(&held{Call: faults.Call{Target: h.Target, Op: h.Op + "…"}, ctx: h.ctx, actor: h.actor, proc: p, at: time.Now().Add(d)})
 }
 
-// fate draws how a call goes.
+// fate is how a call goes, as drawn.
 type fate struct {
 	fault         faults.Fault
 	before, after time.Duration

@@ -10,9 +10,9 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// rare adds situations that chance alone seldom makes: each was needed to find one
-// of the defects that the simulation is measured by. They have chances of their own,
-// so that seeds without them remain the stories that they were.
+// rare adds situations that chance alone seldom makes: each was needed to find one of the defects
+// by which the simulation is measured. They have random numbers of their own, so seeds without them
+// remain the same stories.
 func (d *drawing) rare() {
 	rest := d.chances
 	defer func() { d.chances = rest }()
@@ -69,8 +69,8 @@ func (d *drawing) crowd() {
 	}
 }
 
-// flapping is a server that goes and comes back all the time, and gets something all
-// the time, so that its lot is closed while others park in it.
+// flapping is a server that goes down and comes back all the time, and gets activities all the
+// time, so that its lot is closed while others park in it.
 func (d *drawing) flapping() {
 	s := Server{Host: "flapping.example"}
 	at := d.within(d.span)
@@ -83,7 +83,7 @@ func (d *drawing) flapping() {
 		from += down + 2*minute + d.within(20*minute)
 	}
 	if d.is(0.6) {
-		// What is over a limit parks while others are released.
+		// Deliveries over a limit are parked while others are released.
 		d.Acts = append(d.Acts, Act{At: at, Do: Limit, Host: s.Host, Rate: 2 + d.IntN(20)})
 	}
 	d.Servers = append(d.Servers, s)
@@ -92,8 +92,8 @@ func (d *drawing) flapping() {
 	d.Faults.Until = max(d.Faults.Until, s.Phases[len(s.Phases)-1].From+hour)
 }
 
-// duels are calls that are tried again while the first try is under way still,
-// or that outlive what they hold, and failing writes.
+// duels are calls that are tried again while the first try is still under way, or that outlast
+// their leases, and failing writes.
 func (d *drawing) duels() {
 	d.Settings["DEDUPLICATION_FALLBACK"] = "open"
 	s := Server{Host: "duels.example"}
@@ -107,8 +107,8 @@ func (d *drawing) duels() {
 	d.Faults.Until = max(d.Faults.Until, at+hour+10*minute)
 }
 
-// watchLots looks for deliveries that are parked where nobody looks: their server is
-// said to have none, and nothing is due for it.
+// watchLots finds deliveries that are parked where nobody looks: the server's state says that none
+// are, and nothing is due for it.
 func (s *sim) watchLots(host string) {
 	before := map[parking.ID]bool{}
 	for time.Since(s.began) < s.scenario.Faults.Until+day {
@@ -126,7 +126,7 @@ func (s *sim) watchLots(host string) {
 	}
 }
 
-// unseen is what is parked for a host, if its state says that nothing is.
+// unseen returns what is parked for a host if its state says that nothing is.
 func (s *sim) unseen(host string) []parking.ID {
 	ctx, key := context.Background(), circuit.HostKey(host)
 	state, err := circuit.Load(ctx, s.raw, key)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// retries is a server some of whose inboxes refuse for a while, and callers that have new
-// attempts made afterwards, or meanwhile, or twice at once.
+// retries is a server of which some inboxes refuse for a while, and callers that ask for new
+// attempts afterwards, or meanwhile, or twice at once.
 func (d *drawing) retries() {
 	s := Server{Host: "retried.example", Inboxes: map[string][]Phase{}}
 	at, over := d.within(d.span), time.Duration(0)
@@ -42,15 +42,14 @@ func (d *drawing) retries() {
 	d.Servers = append(d.Servers, s)
 }
 
-// retried tells what a retry at a time makes of an expectation. What was over before has
-// new attempts from then on, and the inboxes that refuse no more get it. What was not over
-// may have missed its retry.
+// retried changes an expectation by a retry. What was finished before gets new attempts from then
+// on, and inboxes that no longer refuse get it. What was not finished may have missed its retry.
 func (s *sim) retried(p Post, to Inbox, e expectation, at time.Duration) expectation {
 	again := s.expect(p, to, at+time.Minute, at)
 	if e.by >= at {
 		return expectation{by: max(e.by, again.by, at+giveUp+slow+s.lives(to.Server))}
 	}
-	// A server that answered 410 is taken for gone a little longer.
+	// A server that answered 410 counts as gone a little longer.
 	for _, ps := range append([][]Phase{s.servers[to.Server].Phases}, s.servers[to.Server].Inboxes[to.Path]) {
 		for _, ph := range ps {
 			again.must = again.must && ph.Answer.Status != 410
@@ -60,7 +59,7 @@ func (s *sim) retried(p Post, to Inbox, e expectation, at time.Duration) expecta
 	return again
 }
 
-// retryAnswered records whether a retry took up all that had failed.
+// retryAnswered records whether a retry covered all failed recipients.
 func (s *sim) retryAnswered(a Act, body string) {
 	var answer struct {
 		Retried, Unavailable int

@@ -8,8 +8,8 @@ import (
 	"fedpost/internal/testkit/faults"
 )
 
-// Scenario is what a story is made of: it is drawn from a seed, and what makes it
-// fail is found by leaving things out. All times are counted from the beginning.
+// Scenario is what a story is made of. It is drawn from a seed, and shrunk by leaving parts out.
+// All times are counted from the beginning.
 type Scenario struct {
 	Seed      uint64
 	Settings  map[string]string
@@ -28,31 +28,29 @@ type Process struct {
 	// Whole: it has the engine for itself, as `up` has. Else it shares it, as a
 	// function of Lambda does.
 	Whole bool
-	// Workers of each queue, whether it runs the schedule, and how far its clock
-	// is off.
+	// Workers of each queue, whether it runs the schedule, and by how much its clock is wrong.
 	Workers  int
 	Schedule bool
 	Skew     time.Duration
-	// Places, if not 0: it receives from its queues as `up` does, and has so many places for
-	// attempts of each queue. Else invocations have as many as they ask for, as who waits for
-	// a place is not told from who does not.
+	// Places, if not 0: it receives from its queues as `up` does, with so many places for attempts
+	// of each queue. Otherwise invocations have as many as they want.
 	Places int
-	// Older: until it dies, it is of the build before, which knows no newerFields.
+	// Older: until it dies, it is of the previous build, which does not know newerFields.
 	Older bool
 }
 
 // Latency is how long calls to queues and the table take.
 type Latency struct{ Typical time.Duration }
 
-// Server is one of strangers.
+// Server is a server of strangers.
 type Server struct {
 	Host string
 	// Phases in order of time; before the first, it accepts.
 	Phases []Phase
 	// Inboxes with phases of their own, by path, while the server accepts.
 	Inboxes map[string][]Phase
-	// Strict takes RFC 9421 only. It answers 202 to the other form, and drops what
-	// came in it, as some servers do.
+	// Strict takes RFC 9421 only. It answers 202 to the other form and drops the activity, as some
+	// servers do.
 	Strict bool
 	// Rate is how many requests a minute it takes; more are answered 429. 0: any.
 	Rate int
@@ -88,7 +86,7 @@ const (
 	Refuses Kind = "refuses connections"
 	Hangs   Kind = "hangs"
 	Resets  Kind = "resets connections"
-	// Swallows: it takes what it gets, and the answer is lost.
+	// Swallows: it accepts, and its answer is lost.
 	Swallows Kind = "accepts and resets"
 	// Rants: a malformed answer, quoted at length by net/http.
 	Rants Kind = "answers garbage"
@@ -118,7 +116,7 @@ func (a Answer) String() string {
 type Act struct {
 	At   time.Duration
 	Post *Post `json:",omitempty"`
-	// Do is an operator's act on Host, or a caller's on the post N.
+	// Do is what an operator does to Host, or a caller with the post N.
 	Do   string        `json:",omitempty"`
 	Host string        `json:",omitempty"`
 	N    int           `json:",omitempty"`
@@ -152,7 +150,7 @@ type Post struct {
 	Text       string
 	Actor      int
 	Ordering   string
-	// After the answer to another post of the same line, if not 0.
+	// After is another post of the same ordering key, which is answered first; 0: none.
 	After    int
 	Delay    time.Duration
 	Expires  time.Duration
@@ -166,11 +164,11 @@ type Post struct {
 	Batch int
 	// Job, if not empty, is that of a Sipher job.
 	Job string
-	// Within, if not 0, is by when after its acceptance, or its delay, each of its deliveries
-	// has begun, whatever strangers do.
+	// Within, if not 0, is within what time after its acceptance, or its delay, each of its
+	// deliveries has to begin, whatever strangers do.
 	Within time.Duration
-	// Subject, if not empty, is the object of which the post is a version; what a newer version
-	// has made needless need not be sent (coalesce).
+	// Subject, if not empty, is the object of which the post is a version; a version need not be
+	// sent once there is a newer one (coalesce).
 	Subject string
 }
 
@@ -182,8 +180,7 @@ type Inbox struct {
 
 func (i Inbox) url() string { return "https://" + i.Server + i.Path }
 
-// Faults are how calls go wrong: by chance, or, once they are known, where At
-// says.
+// Faults are the failures of calls: by chance or, once they are known, as At lists them.
 type Faults struct {
 	// Fail, Lose, Die and Late are the shares of calls that fail, whose answer is
 	// lost, that end their process, and that take long.
@@ -191,15 +188,15 @@ type Faults struct {
 	// Stuck is the share of calls that fail after a minute or less, as connections
 	// do that nobody answers.
 	Stuck float64
-	// Storms are times in which any call may go wrong so, far more often.
+	// Storms are times in which far more calls fail.
 	Storms []Span
-	// Until is when they are over: nothing comes to rest before.
+	// Until is when they are over: not all work is done before.
 	Until time.Duration
-	// At, if not nil, are all that happen.
+	// At, if not nil, lists all of them.
 	At map[string]Trouble
 }
 
-// Trouble is what becomes of one call.
+// Trouble is what happens to one call.
 type Trouble struct {
 	Kind faults.Kind
 	// Late is how long it takes, before it acts or after.
@@ -232,7 +229,7 @@ func (t Trouble) apply(f fate) fate {
 	return f
 }
 
-// drawn is what chance has in store for a call.
+// drawn draws the trouble of a call.
 func (f Faults) drawn(p *process, h *held) (Trouble, bool) {
 	if time.Since(p.began) > f.Until || h.Op == "Receive" || h.Target == "http" {
 		return Trouble{}, false

@@ -20,44 +20,43 @@ import (
 
 // scheduler lets one call to a port go on at a time.
 //
-// Every goroutine of fedpost runs until it calls a port, and is held there. When
-// all are held (synctest.Wait), the scheduler chooses one by the seed, has its
-// call made, and waits until all are held again. So nothing in a story depends
-// on what Go's own scheduler does, except the order of goroutines that run
-// between two such moments without a call, which nothing may depend on anyway.
-// While nobody can go on, time passes.
+// Every goroutine of fedpost runs until it calls a port, and is held there. When all are held
+// (synctest.Wait), the scheduler chooses one by the seed, lets its call be made, and waits until
+// all are held again. So nothing in a story depends on Go's own scheduler, except the order of
+// goroutines that run between two such moments without a call, on which nothing may depend. While
+// no call can go on, time passes.
 type scheduler struct {
 	seed  uint64
 	story *story
 
 	mu      sync.Mutex
-	arrived []*held // since all were held last
+	arrived []*held // since all were last held
 	wake    chan struct{}
 
-	// waiting are those that something else than time may let go on; sleeping only
-	// wait for their time, the first of them first.
+	// waiting are calls that wait for something other than time; sleeping only wait for their time,
+	// ordered by it.
 	waiting  []*held
 	sleeping sleepers
-	counts   map[string]int // of the calls of an actor, by what they are
+	counts   map[string]int // of the calls of an actor, by their names
 	over     atomic.Bool
 	steps    int
 }
 
-// held is a call that waits for its turn.
+// held is a call that the scheduler has not chosen yet.
 type held struct {
 	faults.Call
 	ctx   context.Context
 	actor string
 	proc  *process
-	// when tells the earliest time that it can go on, zero for not yet; nil: at.
+	// when returns the earliest time at which it can go on; zero: not yet. nil: at.
 	when func() time.Time
 	at   time.Time
 	turn chan struct{}
-	// name is the same whenever the same scenario runs, and mostly so when a
-	// scenario was made shorter.
+	// name is the same whenever the same scenario runs, and mostly the same when a scenario was
+	// shrunk.
 	name     string
 	priority uint64
-	// goroutine is the number of the one that calls, 0 while nobody has asked it.
+	// goroutine is the number of the calling goroutine; 0: not known yet.
 	goroutine int
 	asked     chan chan int
 }
@@ -66,7 +65,7 @@ func newScheduler(seed uint64, s *story) *scheduler {
 	return &scheduler{seed: seed, story: s, wake: make(chan struct{}, 1), counts: map[string]int{}}
 }
 
-// hold waits for the turn of a call.
+// hold waits until a call is chosen.
 func (s *scheduler) hold(h *held) {
 	h.turn, h.asked = make(chan struct{}), make(chan chan int)
 	s.mu.Lock()
@@ -86,8 +85,8 @@ func (s *scheduler) hold(h *held) {
 	}
 }
 
-// number is the number of the goroutine that calls. It is asked only where calls are equal,
-// because Go tells it with a whole stack, which took half of a story's time.
+// number is the number of the calling goroutine. It is found only where calls are equal, because Go
+// prints it with a whole stack, which took half of a story's time.
 func (h *held) number() int {
 	if h.goroutine == 0 {
 		answer := make(chan int)
@@ -97,8 +96,8 @@ func (h *held) number() int {
 	return h.goroutine
 }
 
-// goroutine is the number of the goroutine that asks. Those that one goroutine has started
-// have numbers in the order in which it did so, whoever of them ran first.
+// goroutine is the number of the current goroutine. Those that one goroutine has started are
+// numbered in the order of their start, whichever ran first.
 func goroutine() int {
 	var b [32]byte
 	fields := bytes.Fields(b[:runtime.Stack(b[:], false)]) // goroutine 12 [running]:
@@ -109,7 +108,7 @@ func goroutine() int {
 	return n
 }
 
-// run lets calls go on, and time pass, until a time, or until it is over.
+// run lets calls go on, and time pass, until a time, or until the story is over.
 func (s *scheduler) run(until time.Time, after func()) {
 	for !s.over.Load() {
 		synctest.Wait()
@@ -130,7 +129,7 @@ func (s *scheduler) run(until time.Time, after func()) {
 	}
 }
 
-// sleep lets time pass until somebody calls.
+// sleep lets time pass until a call comes.
 func (s *scheduler) sleep(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -238,7 +237,7 @@ func (s *scheduler) stop() {
 	}
 }
 
-// draw returns a number that stands for these words under this seed.
+// draw returns a random number that depends on these words and the seed.
 func (s *scheduler) draw(words ...string) uint64 { return draw(s.seed, words...) }
 
 func draw(seed uint64, words ...string) uint64 {

@@ -16,7 +16,7 @@ func Shrink(t *testing.T, r Result, within time.Duration) Result {
 	best := r
 	sc := r.Scenario
 	if sc.Faults.At == nil {
-		// From here on calls go wrong where they did, and nowhere else.
+		// From here on exactly those calls fail that failed before.
 		sc.Faults = Faults{Until: sc.Faults.Until, At: maps.Clone(r.Troubles)}
 		again := Run(t, sc)
 		if again.Violation == nil || again.Violation.Kind != r.Violation.Kind {
@@ -60,8 +60,7 @@ func Shrink(t *testing.T, r Result, within time.Duration) Result {
 	return best
 }
 
-// events counts what happens in a scenario: acts, servers that change, and calls
-// that go wrong.
+// events counts what happens in a scenario: acts, servers that change, and calls that fail.
 func (sc Scenario) events() int {
 	n := len(sc.Acts) + len(sc.Faults.At)
 	for _, s := range sc.Servers {

@@ -1,31 +1,30 @@
-// Package simulation tells stories of weeks in which fedpost does all that it
-// does, at once, while everything around it goes wrong, and finds the shortest
-// one in which a promise is broken.
+// Package simulation runs stories of weeks in which all of fedpost works at once
+// while everything around it fails, and finds the shortest one that breaks a
+// promise.
 //
-// A sweep breaks each call once and finds what a single crash does. What it
-// cannot find are mixtures: a limit, a hundred ordering keys and a retry; two
-// workers at one bad moment; the thirty-eighth day of a pause. So whole
-// deployments are run here, in the manner of FoundationDB's simulation and of
-// TigerBeetle's VOPR. Four things make that useful:
+// A sweep breaks each call once and finds what a single crash does. It cannot
+// find mixtures: a limit, a hundred ordering keys and a retry; two workers at one
+// bad moment; the thirty-eighth day of a pause. So whole deployments are run here,
+// in the manner of FoundationDB's simulation and of TigerBeetle's VOPR. Four
+// things make that useful:
 //
 // The whole of fedpost runs: the API, the deliver function, the scheduled one, as
 // package app puts them together. Only what is outside is replaced: the engine by
 // maps (package memory), other servers by a RoundTripper, time by the bubble of
 // testing/synctest, in which a week takes milliseconds.
 //
-// The same seed is the same story. Each call to a port waits for its turn, and
-// who goes on is drawn from the seed (scheduler). Every draw is made of names, not
-// of a stream of numbers, so a story from which a part was taken remains much the
-// same story.
+// The same seed is the same story. Each call to a port is held, and the seed
+// decides which goes on (scheduler). Every draw depends on names, not on a stream
+// of numbers, so a story without one of its parts remains much the same story.
 //
-// A seed draws what its story has at all, and how much of it (draw): swarm
-// testing (Groce et al., 2012). A mixture of everything, always, would hide what
-// needs a thing to be absent.
+// A seed draws what its story has, and how much of it (draw): swarm testing (Groce
+// et al., 2012). A mixture of everything, always, would hide defects that need
+// something to be absent.
 //
-// What must hold is checked where it can be known: doubles and order when a server
-// accepts, gaps in records seconds later, what became of a recipient at the time
-// by which its servers' troubles allow it to be over (expect), what is left at the
-// end, and what it all cost.
+// Promises are checked as soon as that is possible: doubles and order when a server
+// accepts, gaps in records seconds later, the state of a recipient when its
+// servers' troubles allow it to be finished (expect), what is left at the end, and
+// the costs.
 //
 // A new test is seldom a Test function. Four ways, from the cheapest:
 //
@@ -39,7 +38,7 @@
 //   - A defect to be measured by: the smallest change that makes it, in testdata/mutants.patch;
 //     `make simulate-mutants` has to find it.
 //
-// `make simulate SEEDS=1 FROM=1022` runs one seed; a failing one is told as its shortest story.
+// `make simulate SEEDS=1 FROM=1022` runs one seed, and prints the shortest story if it fails.
 package simulation
 
 import (
@@ -77,14 +76,14 @@ type Violation struct {
 type Result struct {
 	Scenario  Scenario
 	Violation *Violation
-	// Trace stands for all that happened, call by call.
+	// Trace is a digest of all that happened, call by call.
 	Trace uint64
 	// Calls to ports, time that passed, requests to inboxes.
 	Calls, Requests int
 	Span            time.Duration
-	// Troubles are the calls that went wrong, and Told what happened.
+	// Troubles are the calls that failed; Lines say what happened.
 	Troubles map[string]Trouble
-	Told     []string
+	Lines    []string
 }
 
 // sim is a story under way.
@@ -104,11 +103,11 @@ type sim struct {
 	failed    atomic.Bool
 }
 
-// Run tells the story of a scenario. It must not run beside other tests, because
-// the random numbers of crypto/rand are those of the scenario while it does.
+// Run runs the story of a scenario. It must not run beside other tests, because it replaces the
+// random numbers of crypto/rand.
 func Run(t *testing.T, sc Scenario) (r Result) {
 	t.Helper()
-	// One goroutine at a time runs anyway, and is not woken across cores then.
+	// Only one goroutine runs at a time, and is then not woken on another core.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // an eighth of the processor time, for 70 MB
 	cryptotest.SetGlobalRandom(t, sc.Seed)
@@ -116,13 +115,13 @@ func Run(t *testing.T, sc Scenario) (r Result) {
 	return r
 }
 
-// verbose has every call told.
+// verbose reports every call.
 var verbose bool
 
 func run(t *testing.T, sc Scenario) Result {
-	told := &story{began: time.Now(), troubles: map[string]Trouble{}, verbose: verbose}
+	story := &story{began: time.Now(), troubles: map[string]Trouble{}, verbose: verbose}
 	s := &sim{
-		scheduler: newScheduler(sc.Seed, told), scenario: sc, began: time.Now(),
+		scheduler: newScheduler(sc.Seed, story), scenario: sc, began: time.Now(),
 		servers: map[string]*server{}, processes: map[string]*process{},
 	}
 	settings := maps.Clone(sc.Settings)
@@ -177,10 +176,10 @@ func run(t *testing.T, sc Scenario) Result {
 	}
 	s.stop()
 	s.all.Wait()
-	time.Sleep(time.Minute) // virtual: whoever asks whether the table takes writes sees that nobody waits
+	time.Sleep(time.Minute) // virtual: whoever checks that the table can be written sees that nobody waits
 	return Result{
-		Scenario: sc, Violation: s.book.violation, Trace: told.hash, Calls: s.steps, Requests: s.book.requests,
-		Span: span, Troubles: told.troubles, Told: told.lines,
+		Scenario: sc, Violation: s.book.violation, Trace: story.hash, Calls: s.steps, Requests: s.book.requests,
+		Span: span, Troubles: story.troubles, Lines: story.lines,
 	}
 }
 
@@ -216,7 +215,7 @@ func (s *sim) sweeper() {
 	}
 }
 
-// only, if not empty, are the kinds of promises that are looked at.
+// only, if not empty, are the kinds of promises that are checked.
 var only []string
 
 // fail records the first promise that was broken, with which the story ends.
@@ -228,7 +227,7 @@ func (s *sim) fail(kind, format string, args ...any) {
 	s.story.print("BROKEN %s: %s", kind, s.book.violation.Text)
 }
 
-// end is when everything should have come to rest.
+// end is when all work should be done.
 func (s *sim) end() time.Duration {
 	last := time.Duration(0)
 	for _, a := range s.scenario.Acts {

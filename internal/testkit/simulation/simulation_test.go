@@ -26,16 +26,16 @@ var (
 	calls   = flag.Bool("simulate.calls", false, "tell every call of the shortened story, too")
 )
 
-// fixed are the seeds that `go test` runs: always the same, so that nobody's change fails by
-// bad luck. Long tests run those that take over half a second, too. What other seeds find is
-// added to regressions.
+// fixed are the seeds that `go test` runs: always the same, so that no change fails by bad luck.
+// Long tests also run those that take over half a second. Seeds that fail elsewhere are added to
+// regressions.
 var fixed = long.Pick([]uint64{1, 3, 5, 8, 9}, []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
 
 // regressions are seeds that once broke a promise, and longRegressions those of them whose
 // stories take over half a second.
 var (
 	regressions = []uint64{257770807733, 700105, 800006, 900065, 6456335889, 949071308317, 5551340, 627439253258, 20270000159, 20269000072, 402442273884, 402442273745, 867577944510, 332922138060}
-	// bystanderSeeds are stories of who is well beside others, of each kind.
+	// bystanderSeeds are stories of working hosts beside others, of each kind.
 	upgradeSeeds    = []uint64{2, 56, 96, 0, 29, 39, 47, 72, 81, 91, 97, 101}
 	bystanderSeeds  = []uint64{24, 26, 324, 21, 255, 269, 335, 448}
 	longRegressions = []uint64{731900554466, 990000000021, 880133, 700110, 900148, 930012, 1085452003311, 77120196, 20270000001, 20001383, 20600000186, 20292000012, 20600000080, 920037, 20269000022, 683131326628, 332922138030}
@@ -68,7 +68,7 @@ func check(t *testing.T, sc Scenario) {
 	}
 }
 
-// TestARollingUpgradeLosesAndDoublesNothing while workers of the build before, which know none of
+// TestARollingUpgradeLosesAndDoublesNothing while workers of the previous build, which know none of
 // the newer fields, share queues and table with those of this one.
 func TestARollingUpgradeLosesAndDoublesNothing(t *testing.T) {
 	inItsOrder(t)
@@ -83,10 +83,10 @@ func TestARollingUpgradeLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// inAnUpgrade are the promises that hold while the build before runs, too: it knows no budget.
+// inAnUpgrade are the promises that hold while the previous build runs, too: it has no budget.
 var inAnUpgrade = []string{"lost", "doubled", "gap", "body", "counts", "half", "left", "stranger"}
 
-// TestSimulate runs new seeds, for as long as it is told to.
+// TestSimulate runs new seeds, for as long as the flags say.
 func TestSimulate(t *testing.T) {
 	inItsOrder(t)
 	if *seeds == 0 && *runFor == 0 {
@@ -121,7 +121,7 @@ func TestSimulate(t *testing.T) {
 		short := Shrink(t, r, *shrink)
 		if *calls {
 			verbose = true
-			t.Logf("%s", strings.Join(Run(t, short.Scenario).Told, "\n"))
+			t.Logf("%s", strings.Join(Run(t, short.Scenario).Lines, "\n"))
 			verbose = false
 		}
 		found[r.Violation.Kind]++
@@ -144,10 +144,9 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestTheSameSeedIsTheSameStory, call by call, or nothing that is found could be
-// looked at twice. One of three tellings may differ: on a starved machine Go may preempt a
-// goroutine before one that the same call woke, which no story can prevent. What depends on
-// chance differs each time.
+// TestTheSameSeedIsTheSameStory, call by call: otherwise no failure could be looked at twice. One
+// of three runs may differ: on a starved machine Go may preempt a goroutine before one that the
+// same call woke, which no story can prevent. What depends on chance differs each time.
 func TestTheSameSeedIsTheSameStory(t *testing.T) {
 	inItsOrder(t)
 	verbose = true
@@ -164,10 +163,10 @@ func TestTheSameSeedIsTheSameStory(t *testing.T) {
 			report = t.Logf
 		}
 		at := 0
-		for at < min(len(first.Told), len(second.Told)) && first.Told[at] == second.Told[at] {
+		for at < min(len(first.Lines), len(second.Lines)) && first.Lines[at] == second.Lines[at] {
 			at++
 		}
-		next := func(r Result) string { return strings.Join(r.Told[at:min(at+1, len(r.Told))], "") }
+		next := func(r Result) string { return strings.Join(r.Lines[at:min(at+1, len(r.Lines))], "") }
 		report("seed %d, after %d lines: first\n%s\nand then\n%s", seed, at, next(first), next(second))
 	}
 }

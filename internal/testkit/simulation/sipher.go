@@ -16,37 +16,37 @@ const ownOrigin = "https://us.example"
 // Sipher is how a server speaks the Sipher protocol. It is the target of jobs, the proxy
 // of others' jobs, and a peer that registers itself.
 type Sipher struct {
-	// Known: we have sent to it before the story begins. Else it is discovered, or
-	// registers itself.
+	// Known: we have sent to it before the story begins. Otherwise we discover it, or it registers
+	// itself.
 	Known bool
-	// Inline is one of the two forms of acknowledgements, and Accepted what those of
-	// follows say: true, false, null or absent.
+	// Inline is one of the two forms of acknowledgements; Accepted is what those of follows say:
+	// true, false, null or absent.
 	Inline   bool
 	Accepted string
-	// Proxying is how it treats what it is asked to pass on, in order of time; before the
-	// first, it passes everything on.
+	// Proxying is how it treats requests to pass something on, in order of time; before the first,
+	// it passes everything on.
 	Proxying []Phase
 }
 
-// What Sipher servers do besides.
+// Further answers of Sipher servers.
 const (
-	// Hides and Closes are between us and the server: others reach it.
+	// Hides and Closes are faults between us and the server: others reach it.
 	Hides  Kind = "cannot be found by us"
 	Closes Kind = "closes our connections without an answer"
-	// Nods: all of its acknowledgements is their method.
+	// Nods: its acknowledgements have nothing but their method.
 	Nods Kind = "acknowledges by the method alone"
 	// Forges: its acknowledgements are signed wrongly.
 	Forges Kind = "acknowledges with a wrong signature"
-	// Mumbles: it takes what it gets, and answers what is no acknowledgement.
+	// Mumbles: it accepts, and answers without an acknowledgement.
 	Mumbles Kind = "accepts without an acknowledgement"
-	// Claims: it says that it has had what it gets, and takes nothing.
+	// Claims: it says that it has the delivery already, and takes nothing.
 	Claims Kind = "says 409, had it before"
-	// Invents: as a proxy, it makes an acknowledgement up.
+	// Invents: as a proxy, it invents an acknowledgement.
 	Invents Kind = "invents acknowledgements"
 )
 
-// sipher adds servers that speak Sipher, and jobs for them. They have chances of their
-// own, so that seeds without them remain the stories that they were.
+// sipher adds servers that speak Sipher, and jobs for them. They have random numbers of their own,
+// so seeds without them remain the same stories.
 func (d *drawing) sipher() {
 	rest := d.chances
 	defer func() { d.chances = rest }()
@@ -74,7 +74,7 @@ func (d *drawing) sipher() {
 	d.lines()
 }
 
-// sipherMixture is of everything.
+// sipherMixture has something of everything.
 func (d *drawing) sipherMixture() {
 	has := map[string]bool{}
 	for _, feature := range []string{"hidden", "down", "statuses", "acks", "ordered", "keys", "delays", "operators"} {
@@ -87,8 +87,8 @@ func (d *drawing) sipherMixture() {
 	}
 }
 
-// detours are jobs for a server that only others reach, with proxies all of whom are
-// honest, or one of whom lies, and strangers that would like to be proxies.
+// detours are jobs for a server that only others reach. The proxies are honest, or one of them
+// lies; strangers register, too.
 func (d *drawing) detours() {
 	s := Server{Host: "detour.example", Sipher: &Sipher{Known: true, Inline: d.is(0.5), Accepted: pick(d.chances, "true", "absent")}}
 	at := d.within(d.span)
@@ -101,8 +101,8 @@ func (d *drawing) detours() {
 	}
 }
 
-// relapses are outages of a server that gets jobs only when an outage begins, and that
-// registers itself when it is over.
+// relapses are outages of a server that gets jobs only when an outage begins, and registers itself
+// when it is over.
 func (d *drawing) relapses() {
 	s := Server{Host: "relapse.example", Sipher: &Sipher{Known: d.is(0.5), Accepted: "true"}}
 	for at, n := d.within(d.span), 1+d.IntN(5); n > 0; n-- {
@@ -120,12 +120,11 @@ func (d *drawing) relapses() {
 	d.Servers = append(d.Servers, s)
 }
 
-// sipherStream is the stream of the numbers that Sipher's part of a story is drawn from: one
-// that leaves the seeds of TestSimulation that once broke a promise the stories they were.
+// sipherStream is the stream of random numbers of Sipher's part of a story. With this one the seeds
+// of TestSimulation that once broke a promise remain the same stories.
 const sipherStream = 169
 
-// proxies are servers that we know, and that jobs can be passed on by; a share of them
-// lies.
+// proxies are servers that we know and that can pass jobs on; a share of them lies.
 func (d *drawing) proxies(n int, liars float64) {
 	for i := range n {
 		s := Server{Host: fmt.Sprintf("proxy%d.example", i), Sipher: &Sipher{Known: true}}
@@ -153,14 +152,14 @@ func (d *drawing) strangers(n int) {
 	}
 }
 
-// lies are what a proxy does that passes nothing on.
+// lies are the phases of a proxy that passes nothing on.
 func (d *drawing) lies(from time.Duration) []Phase {
 	claims, says := Answer{Kind: Claims}, Answer{Kind: Says, Status: 502}
 	return []Phase{{pick(d.chances, 0, from), pick(d.chances, claims, claims, claims, says, says, says,
 		Answer{Kind: Invents}, Answer{Kind: Says, Status: 400}, Answer{Kind: Hangs}, Answer{Kind: Resets})}}
 }
 
-// sipherTarget is a server that jobs are for.
+// sipherTarget is a server that jobs are sent to.
 func (d *drawing) sipherTarget(host string, has map[string]bool) {
 	s := Server{Host: host, Sipher: &Sipher{
 		Known: d.is(0.6), Inline: d.is(0.5), Accepted: pick(d.chances, "true", "true", "false", "null", "absent"),
@@ -213,7 +212,7 @@ func (d *drawing) sipherJob(at time.Duration, host string, has map[string]bool) 
 	d.add(at, p)
 }
 
-// sipherPhases of a server: up, and one way or another in trouble, in turn.
+// sipherPhases of a server: accepting, and failing in one way or another, alternately.
 func (d *drawing) sipherPhases(has map[string]bool) []Phase {
 	answers := map[string][]Answer{
 		"hidden": {{Kind: Hides}, {Kind: Hides}, {Kind: Closes}, {Kind: Closes}},
@@ -249,7 +248,7 @@ func (d *drawing) sipherPhases(has map[string]bool) []Phase {
 	return ps
 }
 
-// payload is the text that a job is to deliver, as servers write it.
+// payload is the text of a job, as servers write it.
 func (p Post) payload() string {
 	const when = "2026-05-06T14:17:40.000Z"
 	if p.Job == wire.DeliverFollow {

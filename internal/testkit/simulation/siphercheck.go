@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// sipherJob is how long a job takes at most: its tries and the waits between them,
-	// and the ways through queues.
+	// sipherJob is how long a job takes at most: its tries, the waits between them, and its time on
+	// queues.
 	sipherJob = 10 * time.Minute
 	// sipherLeast is the sum of the waits between tries, before which nothing is given up.
 	sipherLeast = 75 * time.Second
 	// sipherHanging is how much longer jobs take for a server that hangs, which are tried one by one.
 	sipherHanging = 2 * time.Hour
-	// sipherCalls is how many calls more than others' a Sipher answer takes until it is
-	// recorded: what it changes of the follow and of the server.
+	// sipherCalls is how many more calls it takes to record a Sipher answer than another: those
+	// that change the follow and the server.
 	sipherCalls = 5
 	// checkTakes is how long a check takes at most: 8 s for its answer, and its slow calls.
 	checkTakes = 15 * time.Second
@@ -34,9 +34,9 @@ const (
 	checkSlack = 3 * time.Minute
 )
 
-// expectSipher tells by when a job that became due at a time has to be over, and whether it
-// has to be delivered: its server took everything meanwhile, or could be reached through
-// servers of which none lies.
+// expectSipher returns by when a job that became due at a time has to be finished, and whether it
+// has to be delivered: because its server accepted all that time, or could be reached through
+// servers that do not lie.
 func (s *sim) expectSipher(p Post, to Inbox, at, due time.Duration) expectation {
 	v := s.servers[to.Server]
 	by := max(due, s.scenario.Faults.Until) + sipherJob + s.disorder()
@@ -66,8 +66,7 @@ func (s *sim) expectSipher(p Post, to Inbox, at, due time.Duration) expectation 
 	return e
 }
 
-// met returns a function that reports whether all of a server's ways to behave in a time
-// are of a kind.
+// met returns a function that reports whether a server's answers within a time are all of a kind.
 func (s *sim) met(v *server, in Span) func(func(Kind) bool) bool {
 	return func(is func(Kind) bool) bool {
 		if !is(phaseAt(v.Phases, in.From).Kind) {
@@ -77,9 +76,8 @@ func (s *sim) met(v *server, in Span) func(func(Kind) bool) bool {
 	}
 }
 
-// soundProxies reports whether jobs for a server that we cannot reach get there: there is
-// a server that we know and that passes on, and no other that we know. Strangers may do
-// what they like, as long as we never send them anything.
+// soundProxies reports whether jobs for a server that we cannot reach get there: we know a server
+// that passes them on, and no other. Strangers do not matter as long as we send them nothing.
 func (s *sim) soundProxies(target *server) bool {
 	n := 0
 	for _, v := range s.servers {
@@ -101,11 +99,11 @@ func (s *sim) addressed(host string) bool {
 	})
 }
 
-// register has a server register itself with us, as servers do.
+// register lets a server register itself with us.
 func (s *sim) register(a Act, name string) {
 	v := s.servers[a.Host]
 	if v == nil || v.peer == nil {
-		return // it was left out of the story
+		return // the shrunk story has no such server
 	}
 	body, err := json.Marshal(map[string]string{
 		"method": "REGISTER", "url": v.peer.URL, "publicKey": v.peer.PublicKey(), "encryptionPublicKey": v.peer.EncryptionKey(),
@@ -144,7 +142,7 @@ func (v *server) discovered(p *process, r *http.Request) {
 	}
 }
 
-// tried records a try of a job, of which there are five.
+// tried records a try of a job, which has five.
 func (v *server) tried(p *process, n int) {
 	v.tries[n]++
 	of := p.book.posts[n]
@@ -162,8 +160,8 @@ func (v *server) faultedBy(p *process, req request) {
 	}
 }
 
-// faulted records that a delivery to a server got no answer. If it may be asked itself how it
-// is, it is asked within minutes, and not more often than it may be.
+// faulted records that a delivery to a server got no answer. If the server may be checked directly,
+// it is checked within minutes, and not more often than allowed.
 func (v *server) faulted(p *process, checkable bool) {
 	s := p.sim
 	v.faults++
@@ -172,7 +170,7 @@ func (v *server) faulted(p *process, checkable bool) {
 		return
 	}
 	if !s.watchful() || v.checks > 0 && time.Since(s.began)-v.checkedAt < checkTakes {
-		return // a check that is due while it is under way is one check, and the next comes later
+		return // if a check is due while another is under way, they are one, and the next comes later
 	}
 	asked, checks, faults, hidden, registered := v.asked, v.checks, v.faults, v.hidden, v.registered
 	name := fmt.Sprintf("checks of %s after fault %d", v.Host, faults)
@@ -200,7 +198,7 @@ func (v *server) faulted(p *process, checkable bool) {
 	})
 }
 
-// checkFollow holds the local record of a follow to what its server acknowledged.
+// checkFollow compares the local record of a follow with what its server acknowledged.
 func (s *sim) checkFollow(p *posted) {
 	if p.Job != wire.DeliverFollow || !s.calm() || len(p.ids) != 1 || p.forgotten(s) {
 		return
@@ -250,7 +248,7 @@ func (p *posted) soonest() time.Duration {
 	return giveUp
 }
 
-// checkChecks looks for checks that were forgotten.
+// checkChecks finds checks that were forgotten.
 func (s *sim) checkChecks() {
 	for _, it := range s.engine.Items("SIPHER#health-check") {
 		if !it.Due.At.IsZero() && time.Since(it.Due.At) > time.Hour {

@@ -19,7 +19,7 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-// join makes a server that speaks Sipher one of the network.
+// join adds a server that speaks Sipher to the network.
 func (s *sim) join(t *testing.T, v *server) {
 	v.peer = sipherpeer.New(t, "https://"+v.Host)
 	v.peer.Through(between{s})
@@ -38,7 +38,7 @@ func (s *sim) join(t *testing.T, v *server) {
 
 var sealedFor = regexp.MustCompile(`"targetUrl":"https://([^/"]+)/proxy"`)
 
-// readSealed names the post in a request to a Sipher server.
+// readSealed finds the post in a request to a Sipher server.
 func (s *sim) readSealed(to *server, req *request) {
 	if m := sealedFor.FindSubmatch(req.body); m != nil && req.path == "/proxy" {
 		if to = s.servers[string(m[1])]; to == nil || to.peer == nil {
@@ -50,7 +50,7 @@ func (s *sim) readSealed(to *server, req *request) {
 	}
 }
 
-// sipher has a Sipher server answer one of our requests.
+// sipher answers one of our requests as a Sipher server does.
 func (v *server) sipher(p *process, r *http.Request, req request) (*http.Response, error) {
 	s := p.sim
 	s.book.requests++
@@ -92,7 +92,7 @@ func (v *server) sipher(p *process, r *http.Request, req request) (*http.Respons
 	return v.exchange(p, a, r, req, true)
 }
 
-// takes reports whether a Sipher server takes what it gets, whatever it says then.
+// takes reports whether a Sipher server takes the delivery, whatever it answers.
 func (a Answer) takes() bool {
 	switch a.Kind {
 	case Accepts, Nods, Forges, Mumbles, Swallows:
@@ -101,7 +101,7 @@ func (a Answer) takes() bool {
 	return false
 }
 
-// exchange has the server's peer answer, whoever asks.
+// exchange returns the answer of the server's peer to any request.
 func (v *server) exchange(p *process, a Answer, r *http.Request, req request, direct bool) (*http.Response, error) {
 	if a.Kind == Says {
 		return response(a.Status, a.RetryAfter, `{"error":"no","code":"NO"}`), nil
@@ -120,7 +120,7 @@ func (v *server) exchange(p *process, a Answer, r *http.Request, req request, di
 	return res, err
 }
 
-// behavior is what an answer is for the peer.
+// behavior is an answer as the peer's behavior.
 func (v *server) behavior(a Answer, req request) sipherpeer.Behavior {
 	b := sipherpeer.Behavior{Accepted: v.Sipher.Accepted}
 	if v.Sipher.Inline {
@@ -148,8 +148,8 @@ func (v *server) behavior(a Answer, req request) sipherpeer.Behavior {
 	return b
 }
 
-// noted records what a peer received. What it took, it took as any server does; whether we
-// can know that is in its acknowledgement.
+// noted records what a peer received. It takes deliveries as any server does; whether we can know
+// that depends on its acknowledgement.
 func (v *server) noted(p *process, a Answer, got sipherpeer.Received, direct bool) {
 	if got.Path != sipherpeer.FollowsPath && got.Path != sipherpeer.PostsPath {
 		return
@@ -186,7 +186,7 @@ func (v *server) noted(p *process, a Answer, got sipherpeer.Received, direct boo
 	p.book.accepted(p, v, request{host: v.Host, path: got.Path, post: true, n: n, body: []byte(got.Plaintext)}, !proven || again)
 }
 
-// between carries the requests of Sipher servers to each other. It asks nobody for a turn:
+// between carries the requests of Sipher servers to each other. The scheduler does not hold them:
 // they are a part of the answer to one of ours.
 type between struct{ *sim }
 
@@ -214,7 +214,7 @@ func (b between) RoundTrip(r *http.Request) (*http.Response, error) {
 	return v.exchange(b.relaying, a, r, request{host: v.Host, path: r.URL.Path, post: true, body: body}, false)
 }
 
-// hung records that a request ended as the server gave no answer.
+// hung records that a request ended because the server gave no answer.
 func (v *server) hung(ctx context.Context, p *process, req request) {
 	if !p.dead.Load() && !p.over.Load() && errors.Is(context.Cause(ctx), outbound.ErrTimeout) {
 		v.faultedBy(p, req)

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// closing is a number of servers that are down for some minutes, each once: whatever is
-// parked for a server later would lead to what is forgotten there. What is parked at first
-// expires before the first check, which finds the lot empty and closes it, while one other
-// post parks in it.
+// closing is a number of servers that are each down once for some minutes: what is parked for a
+// server later would lead to what was forgotten there. What is parked at first expires before the
+// first check, which finds the lot empty and closes it, while one other post parks in it.
 func (d *drawing) closing() {
 	call := 100*time.Millisecond + d.within(200*time.Millisecond)
 	at := d.within(d.span).Truncate(minute)
@@ -24,8 +23,8 @@ func (d *drawing) closing() {
 			all = append(all, Inbox{s.Host, fmt.Sprintf("/u%d/inbox", j)})
 		}
 		d.add(at+d.within(2*time.Second), Post{Recipients: all, Expires: 80 * time.Second})
-		// A post takes some seven calls until it is parked, and the scheduled function some
-		// twenty until it has seen the lot empty. It looks again, and then calls go wrong.
+		// A post takes some seven calls until it is parked, and the scheduled function some twenty
+		// until it has seen the lot empty. It looks again, and then calls fail.
 		d.add(at+2*minute+6*call+d.within(16*call), Post{Recipients: to})
 		d.Faults.Storms = append(d.Faults.Storms, Span{at + 2*minute + 20*call, at + 2*minute + 32*call})
 	}
@@ -34,8 +33,7 @@ func (d *drawing) closing() {
 	d.Faults.Until = max(d.Faults.Until, at+hour)
 }
 
-// rabble is a crowd of servers that answer garbage, in one chunk with others that take
-// everything.
+// rabble is many servers that answer garbage, in one chunk with others that accept everything.
 func (d *drawing) rabble() {
 	at := d.within(d.span)
 	var all []Inbox
@@ -51,9 +49,9 @@ func (d *drawing) rabble() {
 	}
 }
 
-// held is a server that takes everything but at some of its inboxes: an ordered group
-// whose head goes to one of them is held, and so waits for longer and longer. Others,
-// which are held for a moment only, are not to wait as long.
+// held is a server that accepts everything, except at some of its inboxes: an ordered group whose
+// head goes to one of them is held, and waits for longer and longer. Others, which are held for a
+// moment only, must not wait as long.
 func (d *drawing) held() {
 	s := Server{Host: "held.example", Inboxes: map[string][]Phase{}}
 	at := d.within(d.span)
@@ -76,14 +74,14 @@ func (d *drawing) held() {
 	d.lines()
 }
 
-// undisturbed has nothing of ours go wrong in the story.
+// undisturbed lets nothing of ours fail in the story.
 func (d *drawing) undisturbed() {
 	d.Faults = Faults{}
 	d.Acts = slices.DeleteFunc(d.Acts, func(a Act) bool { return a.Do == Kill || a.Do == SetBack || a.Do == RetryDead })
 }
 
-// versions of a few subjects are sent to servers that are down for hours meanwhile, in a story
-// in which nothing else goes wrong: when the servers are back, only the last is needed.
+// versions of a few subjects are sent to servers that are down for hours, in a story in which
+// nothing else fails: when the servers are back, only the last versions are needed.
 func (d *drawing) versions() {
 	d.undisturbed()
 	at := d.within(d.span)
@@ -113,8 +111,8 @@ func (d *drawing) halves() {
 	d.Faults.Until = max(d.Faults.Until, at+2*hour)
 }
 
-// backlog is far more than the rate that an operator has set for a server that takes
-// everything, in a story in which nothing else goes wrong: it shows what waiting costs.
+// backlog is far more than the rate that an operator has set for a server that accepts everything,
+// in a story in which nothing else fails: it shows what waiting costs.
 func (d *drawing) backlog() {
 	s := Server{Host: "backlog.example"}
 	d.Servers = append(d.Servers, s)

@@ -27,13 +27,13 @@ func (s *story) call(p *process, h *held, f fate) {
 	}
 }
 
-// fault records a call that goes wrong by chance.
+// fault records a call that fails by chance.
 func (s *story) fault(name string, t Trouble) {
 	s.troubles[name] = t
 	s.print("trouble: %s %s", name, t)
 }
 
-// print records what a reader wants to know.
+// print adds a line for readers.
 func (s *story) print(format string, args ...any) {
 	s.lines = append(s.lines, clock(time.Since(s.began))+" "+fmt.Sprintf(format, args...))
 }

@@ -2,8 +2,8 @@ package simulation
 
 import "time"
 
-// settling is how long two versions of a subject may cross each other: submitted a few times,
-// under way, recorded.
+// settling is how long two versions of a subject may overlap: submitted a few times, under way,
+// recorded.
 const settling = 10 * time.Minute
 
 // newest reports whether a post is surely the last version of its subject.
@@ -11,7 +11,7 @@ func (s *sim) newest(p Post) bool {
 	at := time.Duration(0)
 	for _, a := range s.scenario.Acts {
 		if a.Do == SetBack {
-			return false // newer is what the clocks say
+			return false // the clocks decide which is newer
 		}
 		if a.Post != nil && a.Post.N == p.N {
 			at = a.At
@@ -25,8 +25,8 @@ func (s *sim) newest(p Post) bool {
 	return true
 }
 
-// fresh checks that a version that a server takes is not outdated: no later version of its
-// subject for the same inbox was accepted some time before.
+// fresh checks that no later version of a subject was accepted for the same inbox some time before
+// a server takes a version.
 func (b *book) fresh(of *posted, r request) {
 	if of.Subject == "" || !b.calm() || b.disorder() > 0 || b.revived() {
 		return

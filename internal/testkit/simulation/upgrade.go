@@ -13,9 +13,9 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// Upgrading returns the scenario in which each process is of the build before until it dies,
-// and the first from its start of this one. Like On, it is no feature, so that a seed stays the
-// same story.
+// Upgrading returns the scenario in which each process is of the previous build until it dies, and
+// of this one after its first restart. Like the type of On, this is not drawn, so that a seed stays
+// the same story.
 func (sc Scenario) Upgrading() Scenario {
 	sc.Processes = slices.Clone(sc.Processes)
 	for i := range sc.Processes {
@@ -24,8 +24,8 @@ func (sc Scenario) Upgrading() Scenario {
 	return sc
 }
 
-// What the build before does not know: fields of servers' states, and of deliveries on queues.
-// Who adds a field to what is stored or sent adds it here.
+// What the previous build does not know: fields of servers' states, and of deliveries on queues.
+// Whoever adds a field to what is stored or sent adds it here.
 var (
 	newerFields   = []string{"keyId", "slow", "slowAt", "tookAt", "vain", "vainSince"}
 	newerMessages = regexp.MustCompile(`,"(alone|metadata)":(true|"[^"\\]*")`)
@@ -33,10 +33,10 @@ var (
 
 const statesPK = "S#" // partitions of servers' states begin with it
 
-// older is the table as the build before reads and writes it.
+// older is the table as the previous build reads and writes it.
 type older struct{ table.Table }
 
-// without is an item without what the build before does not know.
+// without returns an item without what the previous build does not know.
 func without(it table.Item) table.Item {
 	var fields map[string]json.RawMessage
 	if !strings.HasPrefix(it.PK, statesPK) || json.Unmarshal(it.Data, &fields) != nil {
@@ -98,7 +98,7 @@ func (t older) Due(ctx context.Context, shard string, by time.Time, limit int) (
 	return allWithout(items), err
 }
 
-// olderQueue is a queue as the build before reads it. What it sends it would not make of itself.
+// olderQueue is a queue as the previous build reads it. Sends stay as they are.
 type olderQueue struct{ queue.Queue }
 
 // Receive implements queue.Queue.

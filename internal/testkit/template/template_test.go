@@ -155,7 +155,7 @@ func TestQueuesAreOfTheTypeThatIsAskedFor(t *testing.T) {
 			names[queueName] = id
 		}
 	}
-	// Another type is another queue, and what lies on the old one must not go with it.
+	// Another type is another queue, and messages on the old one must not go with it.
 	for _, name := range []queue.Name{queue.High, queue.Normal, queue.Low, queue.Dead} {
 		if got := tmpl.Resources[queues[name]].UpdateReplacePolicy; got != "Retain" {
 			t.Errorf("%s is dropped with its messages when its type changes: %q", queues[name], got)

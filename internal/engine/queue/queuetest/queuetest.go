@@ -1,5 +1,5 @@
 // Package queuetest is the contract of package queue as a suite of tests. Every
-// engine runs the suite, so that code built on one engine works on the other.
+// engine runs the suite, so that code built on one engine works on all.
 // Where the behaviour of SQS is a surprise, the suite follows SQS.
 //
 // The suite knows nothing of engines. A server that stands in for SQS may get a
@@ -134,8 +134,7 @@ func (c *check) receive(q queue.Queue, n int) []queue.Received {
 	return c.receiveFor(q, n, 10*time.Minute)
 }
 
-// receiveFor hides the received messages for the given time, 0 for the queue's
-// own.
+// receiveFor hides the received messages for the given time; 0: for the queue's own.
 func (c *check) receiveFor(q queue.Queue, n int, visibility time.Duration) []queue.Received {
 	c.Helper()
 	var got []queue.Received

@@ -9,9 +9,9 @@ import (
 	"fedpost/internal/protocol/sipher/wire"
 )
 
-// Admit registers a server under the keys it shows; via is Discovered or Registered. If it is known, only LastSeen and UpdatedAt
-// change. If it is known with other keys, the error wraps ErrKeyChanged, and the attempt is recorded,
-// unless a stranger registers itself.
+// Admit registers a server under the keys it shows; via is Discovered or Registered. If it is
+// known, only LastSeen and UpdatedAt change. If it is known with other keys, the error wraps
+// ErrKeyChanged, and the attempt is recorded, unless a stranger registers itself.
 func Admit(ctx context.Context, store Store, shown wire.Card, via string, now time.Time) (Server, error) {
 	s := Server{
 		URL: shown.URL, PublicKey: shown.PublicKey, EncryptionKey: shown.EncryptionKey,

@@ -83,8 +83,8 @@ type Store interface {
 	Insert(ctx context.Context, s Server) (existing Server, inserted bool, err error)
 	// Seen sets LastSeen and UpdatedAt, and nothing else.
 	Seen(ctx context.Context, url string, at time.Time) error
-	// Befriend makes a stranger a known server, whose record does not expire.
-	Befriend(ctx context.Context, url string) error
+	// MakeKnown makes a stranger a known server, whose record does not expire.
+	MakeKnown(ctx context.Context, url string) error
 	// ForgetStranger removes the record of a stranger. None is no error.
 	ForgetStranger(ctx context.Context, url string) error
 	// Announce records whether the server has registered us.

@@ -52,9 +52,8 @@ var events = map[string]string{
 		`"requestContext":{"stage":"live","http":{"method":%q,"path":"/live/discover","protocol":"HTTP/1.1","sourceIp":%q,"userAgent":"x"}},"body":%q,"isBase64Encoded":false}`,
 }
 
-// TestDiscoverIsServedToAnybodyThroughAPIGateway: without authentication, and
-// limited by the address that API Gateway has seen. What a caller writes into
-// X-Forwarded-For is nobody's address.
+// TestDiscoverIsServedToAnybodyThroughAPIGateway: without authentication, and limited by the
+// address that API Gateway has seen, not by what a caller writes into X-Forwarded-For.
 func TestDiscoverIsServedToAnybodyThroughAPIGateway(t *testing.T) {
 	for name, event := range events {
 		t.Run(name, func(t *testing.T) {

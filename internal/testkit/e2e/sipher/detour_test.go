@@ -94,9 +94,8 @@ func TestAProxyThatFailsCostsTheTryAndTheNextTryFindsAnother(t *testing.T) {
 	})
 }
 
-// TestAWholeAttemptFitsItsInvocation: an unknown server that takes its time to
-// show its card, hangs, and leads to a proxy that hangs; five times over, and
-// nothing is lost or counted twice.
+// TestAWholeAttemptFitsItsInvocation: an unknown server that shows its card slowly, hangs, and
+// leads to a proxy that hangs; five times over, and nothing is lost or counted twice.
 func TestAWholeAttemptFitsItsInvocation(t *testing.T) {
 	settings := map[string]string{"SIPHER_THREAT_POLICIES": `{"TIMEOUT":{"proxyEligible":true}}`}
 	runWith(t, options{settings: settings}, func(t *testing.T, w *world) {

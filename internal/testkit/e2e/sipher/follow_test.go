@@ -99,8 +99,8 @@ func TestADuplicateFollowMakesNoSecondRecordNorDelivery(t *testing.T) {
 	}
 }
 
-// TestALateDuplicateOfAFollowKeepsTheNewerOne: the user followed, thought better of it and
-// followed again, and then the first call was repeated under its key.
+// TestALateDuplicateOfAFollowKeepsTheNewerOne: the user followed, unfollowed and followed again,
+// and then the first call was repeated under its key.
 func TestALateDuplicateOfAFollowKeepsTheNewerOne(t *testing.T) {
 	for _, ordering := range []string{"", "alice"} {
 		run(t, func(t *testing.T, w *world) {
@@ -161,8 +161,8 @@ func TestEveryFollowOfABatchIsRecorded(t *testing.T) {
 	})
 }
 
-// TestWhatIsRefusedOfASipherJobAtTheAPI: the form. What the payload says is
-// settled at delivery, with an outcome of the table.
+// TestWhatIsRefusedOfASipherJobAtTheAPI: its form. The payload is checked at delivery, with an
+// outcome of the table.
 func TestWhatIsRefusedOfASipherJobAtTheAPI(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		for pointer, change := range map[string]func(*client.Submission){

@@ -46,7 +46,7 @@ func TestChecksRunOnScheduleUntilTheyAreExhausted(t *testing.T) {
 	})
 }
 
-// near allows for the minute that the schedule runs in, for each step.
+// near allows for the schedule's minute at each step.
 func near(got, want []time.Duration) bool {
 	return slices.EqualFunc(got, want, func(g, w time.Duration) bool {
 		return g >= w && g <= w+7*time.Minute

@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/testkit/sipherpeer"
 )
 
-// site is what stands at an origin of a server that uses fedpost: fedpost
-// answers for it at /discover, and the server's own program takes deliveries.
+// site serves the origin of a server that uses fedpost: fedpost answers for it at /discover, and
+// the server's own program takes deliveries.
 func site(f *fedpost, program http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/discover" {
@@ -33,14 +33,14 @@ func TestTwoServersThatUseFedpostRegisterEachOther(t *testing.T) {
 		b := start(t, net, options{settings: peerB.Settings(), token: "a secret of server B"})
 		net.Serve(urlA, site(a, peerA))
 		net.Serve(urlB, site(b, peerB))
-		// The programs know each other's keys by other ways of their own.
+		// The programs know each other's keys from elsewhere.
 		peerA.Know(urlB, peerB.PublicKey(), peerB.EncryptionKey())
 		peerB.Know(urlA, peerA.PublicKey(), peerA.EncryptionKey())
 
 		if r := a.ends(a.send(followJob())); r.State != "delivered" || r.Attempts != 1 {
 			t.Errorf("recipient: %s", brief(r))
 		}
-		// A asks B, registers, is asked back, and delivers.
+		// A asks B, registers, is asked by B, and delivers.
 		want := []string{"GET " + urlB + "/discover", "POST " + urlB + "/discover", "GET " + urlA + "/discover", followB}
 		if got := net.Asked(); !slices.Equal(got, want) {
 			t.Errorf("asked %v, want %v", got, want)

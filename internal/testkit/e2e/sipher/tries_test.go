@@ -96,9 +96,9 @@ func TestFiveTriesWithWaitsOf5_10_20And40Seconds(t *testing.T) {
 	}
 }
 
-// TestAnExhaustedRecordIsMarkedFailedNeverLeftPending: what the protocol calls
-// failed is "dead" in fedpost's words where tries were exhausted, which is
-// final, shown with the last error, and can be retried from the dead letters.
+// TestAnExhaustedRecordIsMarkedFailedNeverLeftPending: a job that the protocol calls failed is
+// "dead" in fedpost if its tries were exhausted: final, shown with its last error, and retried like
+// other dead letters.
 func TestAnExhaustedRecordIsMarkedFailedNeverLeftPending(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		behaves(sipherpeer.Behavior{Status: 502, Code: "BUSY"})(w)
@@ -205,7 +205,7 @@ func TestEveryFailedAttemptIsLoggedOnce(t *testing.T) {
 		if l := lines[5]; l["activity"] != refused || l["remaining"] != float64(0) || !strings.Contains(l["error"].(string), "invalid sipher payload") {
 			t.Errorf("the last line of the log is %v; want that the payload of job %s is refused", l, refused)
 		}
-		// No other line tells of the same failures.
+		// No other line reports the same failures.
 		for line := range strings.Lines(w.log.String()) {
 			if strings.Contains(line, "answered 503") && !strings.Contains(line, `"attempt failed"`) && !strings.Contains(line, "is given up") {
 				t.Errorf("also logged: %s", line)

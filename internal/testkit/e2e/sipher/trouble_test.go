@@ -85,9 +85,8 @@ func TestAnOutageOfTheRegistryHarmsNoJob(t *testing.T) {
 	}
 }
 
-// TestAFollowThatCannotBeRecordedIsNotSent: its acknowledgement would come to
-// nothing. The closed fallback refuses the job; with the open one the follow is
-// recorded before the first attempt.
+// TestAFollowThatCannotBeRecordedIsNotSent: its acknowledgement would have no effect. The closed
+// fallback refuses the job; with the open one the follow is recorded before the first attempt.
 func TestAFollowThatCannotBeRecordedIsNotSent(t *testing.T) {
 	for _, fallback := range []string{"closed", "open"} {
 		s := &sick{}
@@ -196,7 +195,7 @@ func TestTenDeliveriesAtATimeAndOneServerTakesHalfAtMost(t *testing.T) {
 				for url := range peers {
 					s := nthPost(n)
 					s.ServerURL, s.Recipients = url, client.To(url+sipherpeer.PostsPath)
-					// All fall due at one moment: who polls finds ten at once, of many hosts.
+					// All fall due at one moment: a poll finds ten at once, of many hosts.
 					s.Delay = client.Duration(time.Second)
 					ids = append(ids, w.send(s))
 				}
@@ -245,10 +244,9 @@ func (m *meter) count(url string, n int) {
 	m.most, m.peak[url] = max(m.most, m.now), max(m.peak[url], m.each[url])
 }
 
-// TestAServerThatHangsDelaysNoOtherAndNoProducer: B hangs, with hundreds of
-// jobs for it and each poller a process of its own. When the workers have learnt
-// of it, which takes one time-out, jobs for P come through at once, and the API
-// takes more of both all the while. When B is back, it gets what waits.
+// TestAServerThatHangsDelaysNoOtherAndNoProducer: B hangs, with hundreds of jobs for it and each
+// poller a process of its own. Once the workers know it, after one time-out, jobs for P get through
+// at once, and the API accepts more for both all the time. When B is back, it gets what waits.
 func TestAServerThatHangsDelaysNoOtherAndNoProducer(t *testing.T) {
 	long.Only(t, "450 jobs wait for a server that hangs")
 	t.Parallel()

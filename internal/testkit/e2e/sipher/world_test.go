@@ -304,7 +304,7 @@ func (f *fedpost) get(path string, v any) {
 	}
 }
 
-// ends lets time pass until a job has come to its end, and returns it.
+// ends lets time pass until a job has ended, and returns it.
 func (f *fedpost) ends(id string) recipient {
 	f.t.Helper()
 	open := []string{"queued", "retrying", "parked"}
@@ -313,7 +313,7 @@ func (f *fedpost) ends(id string) recipient {
 		if r := f.look(id); !slices.Contains(open, r.State) {
 			return r
 		}
-		// A look costs the machine more than all that happens in a quiet second.
+		// A look costs the machine more than all that happens in an idle second.
 		every := 100 * time.Millisecond
 		if time.Since(began) > 20*time.Second {
 			every = 2 * time.Second

@@ -1,7 +1,6 @@
-// Package gateway stands in for API Gateway: an http.RoundTripper that turns
-// requests into the events of a REST API or an HTTP API and the function's
-// answers into responses. The users' client can then talk to a Lambda function without a
-// gateway.
+// Package gateway stands in for API Gateway: an http.RoundTripper that turns requests into the
+// events of a REST API or an HTTP API, and the function's answers into responses. So package client
+// can talk to a Lambda function without a gateway.
 package gateway
 
 import (

@@ -12,27 +12,27 @@ import (
 	"fedpost/internal/ledger/events"
 )
 
-// checkTold holds the feed of events against what became of recipients: a bad end has one
-// event, whatever went wrong meanwhile, and a reader of the feed meets no event twice.
-func (s *sim) checkTold() {
+// checkFeed compares the feed of events with the states of recipients: a bad end has one event,
+// whatever failed, and no event is in the feed twice.
+func (s *sim) checkFeed() {
 	ctx := context.Background()
-	told, seen := map[string]map[events.Kind]bool{}, map[string]bool{}
+	recorded, seen := map[string]map[events.Kind]bool{}, map[string]bool{}
 	for cursor, more := "", true; more; {
 		p, err := s.raw.Events(ctx, cursor, 500)
 		if err != nil {
-			s.fail("told", "the feed cannot be read: %v", err)
+			s.fail("events", "the feed cannot be read: %v", err)
 			return
 		}
 		for _, e := range p.Events {
 			if seen[e.ID] {
-				s.fail("told", "event %s is in the feed twice: %s of %s%s", e.ID, e.Kind, e.Inbox, e.Host)
+				s.fail("events", "event %s is in the feed twice: %s of %s%s", e.ID, e.Kind, e.Inbox, e.Host)
 			}
 			seen[e.ID] = true
 			at := fmt.Sprintf("%s %s", e.ActivityID, e.Inbox)
-			if told[at] == nil {
-				told[at] = map[events.Kind]bool{}
+			if recorded[at] == nil {
+				recorded[at] = map[events.Kind]bool{}
 			}
-			told[at][e.Kind] = true
+			recorded[at][e.Kind] = true
 		}
 		cursor, more = p.Next, p.More
 	}
@@ -54,16 +54,16 @@ func (s *sim) checkTold() {
 				case r.State == activity.Failed:
 					kind = events.RecipientFailed
 				}
-				if !told[fmt.Sprintf("%s %s", id, r.Inbox)][kind] {
-					s.fail("told", "post %d to %s is %s since %s (%d %.60s), and nobody was told", p.N, r.Inbox, r.State, clock(r.UpdatedAt.Sub(s.began)), r.LastStatus, r.LastError)
+				if !recorded[fmt.Sprintf("%s %s", id, r.Inbox)][kind] {
+					s.fail("events", "post %d to %s is %s since %s (%d %.60s), and has no event", p.N, r.Inbox, r.State, clock(r.UpdatedAt.Sub(s.began)), r.LastStatus, r.LastError)
 				}
 			}
 		}
 	}
 }
 
-// killed reports whether the feed says of a recipient that processes have died of its message.
-// A message whose processes die again and again is taken for the cause.
+// killed reports whether the feed says that processes died of a recipient's message. A message
+// whose processes die again and again is given up as the cause.
 func (s *sim) killed(id activity.ID, inbox string) bool {
 	if !s.deadly() {
 		return false
@@ -71,7 +71,7 @@ func (s *sim) killed(id activity.ID, inbox string) bool {
 	for cursor, more := "", true; more; {
 		p, err := s.raw.Events(context.Background(), cursor, 500)
 		if err != nil {
-			s.fail("told", "the feed cannot be read: %v", err)
+			s.fail("events", "the feed cannot be read: %v", err)
 			return false
 		}
 		for _, e := range p.Events {

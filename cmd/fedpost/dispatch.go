@@ -6,9 +6,9 @@ import (
 	"fedpost/internal/api/page"
 )
 
-// faces serves the page and the metrics beside the API. http.ServeMux would redirect paths
+// dispatch sends requests to the page, the metrics or the API. http.ServeMux would redirect paths
 // that are not canonical, which the API answers itself.
-func faces(api, metrics http.Handler, p *page.Page) http.Handler {
+func dispatch(api, metrics http.Handler, p *page.Page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/metrics" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
