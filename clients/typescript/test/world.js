@@ -58,12 +58,12 @@ export async function serve(t, handler) {
 
 /** An address where nobody listens. */
 export async function closed() {
-  const server = createServer().listen(0, "127.0.0.1");
+  const server = createServer().listen(0, own);
   await once(server, "listening");
   const { port } = server.address();
   server.close();
   await once(server, "close");
-  return `http://127.0.0.1:${port}`;
+  return `http://${own}:${port}`;
 }
 
 /** A server that answers each request with a status, and counts what it gets. */
