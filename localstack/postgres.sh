@@ -11,6 +11,8 @@ PORT=${POSTGRES_PORT:-5499}
 URL=postgres://fedpost@127.0.0.1:$PORT/postgres
 # Not below TOOLS: the server's user may not reach the folder of a checkout.
 DIR=${FEDPOST_POSTGRES:-${TMPDIR:-/tmp}/fedpost-postgres-$(id -u)-$PORT}
+# The process that was started from here: another checkout may have started the server.
+STARTED=$RUN/postgres-$PORT.started
 
 # bin: the folder of the server, the newest on this machine.
 bin() {
@@ -41,12 +43,14 @@ start_it() {
 		as "$(bin)/pg_ctl" -D "$DIR/data" -l "$DIR/log" -w -t 60 \
 			-o "-p $PORT -c listen_addresses=127.0.0.1 -c unix_socket_directories=$DIR -c max_connections=400" start >/dev/null ||
 			{ tail -n 20 "$DIR/log" >&2; die "PostgreSQL did not start"; }
+		head -n 3 "$DIR/data/postmaster.pid" >"$STARTED" # its id, folder and start time
 	fi
 	say "postgres is ready on $URL (log: $DIR/log)"
 }
 
 stop_it() {
 	runs || return 0
+	cmp -s <(head -n 3 "$DIR/data/postmaster.pid") "$STARTED" || { say "postgres stays: it was started elsewhere"; return 0; }
 	as "$(bin)/pg_ctl" -D "$DIR/data" -m fast -w stop >/dev/null
 	rm -rf "$DIR"
 	say "postgres stopped"

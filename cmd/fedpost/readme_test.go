@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/testkit/e2e"
 	"fedpost/internal/testkit/long"
 )
 
@@ -102,10 +101,9 @@ func TestTheFirstCommandsOfTheReadmeDeliver(t *testing.T) {
 // freeAddress is an address on which nothing listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	l := e2e.Listen(t)
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return fmt.Sprint(l.Addr())
+	return l.Addr().String()
 }

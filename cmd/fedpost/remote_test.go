@@ -405,9 +405,7 @@ func TestWhatIsWrongOnACommandLineIsSaid(tt *testing.T) {
 	t.fails("say which", "dead", "retry")
 	t.fails("say which", "dead", "drop")
 	t.fails("--since yesterday is neither", "dead", "list", "--since", "yesterday")
-	down := httptest.NewServer(http.NotFoundHandler())
-	t.url = down.URL
-	down.Close()
+	t.url = "http://" + freeAddress(tt)
 	t.fails("no answer from fedpost at "+t.url+": dial tcp "+strings.TrimPrefix(t.url, "http://")+": connect: connection refused", "stats")
 }
 

@@ -215,14 +215,7 @@ func TestAnErrorSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := taken.Addr().String()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed := freeAddress(t)
 	refuses := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) })
 	plain, secure := httptest.NewServer(refuses), httptest.NewUnstartedServer(refuses)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that fails

@@ -54,14 +54,15 @@ if said=$("${inside[@]}" "$container" -- /usr/bin/fedpost up --data /data 2>&1);
 fi
 grep -q FEDPOST_API_TOKEN <<<"$said" || fail "up without a token says: $said"
 
-listen=127.0.0.1:$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+touch "$work/log" "$work/health"
 set -m # a group of processes of its own, to end it with what it starts
 # What is waited for is buildah itself, not a shell around it: it tidies its store after the program.
-"${inside[@]}" --env FEDPOST_API_TOKEN=a-token-of-the-test --env "FEDPOST_LISTEN=$listen" "$container" -- /usr/bin/fedpost up --data /data >"$work/log" 2>&1 &
+"${inside[@]}" --env FEDPOST_API_TOKEN=a-token-of-the-test --env FEDPOST_LISTEN=127.0.0.1:0 "$container" -- /usr/bin/fedpost up --data /data >"$work/log" 2>&1 &
 up=$!
 set +m
 for ((i = 0; ; i++)); do
-	"${inside[@]}" --env "FEDPOST_LISTEN=$listen" "$container" -- /usr/bin/fedpost health >"$work/health" 2>&1 && break
+	listen=$(sed -n 's|^fedpost listening on http://||p' "$work/log")
+	[[ $listen ]] && "${inside[@]}" --env "FEDPOST_LISTEN=$listen" "$container" -- /usr/bin/fedpost health >"$work/health" 2>&1 && break
 	{ ((i < 60)) && kill -0 "$up"; } || fail "no health: $(cat "$work/health" "$work/log")"
 	sleep 0.5
 done

@@ -9,6 +9,7 @@ import json
 import os
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -34,13 +35,18 @@ def note(n: int) -> dict[str, Any]:
     }
 
 
+PID = os.getpid()
+# Where nobody else listens, who could take the port while fedpost is killed: Linux has all of 127.0.0.0/8.
+OWN = f"127.{64 + (PID >> 16 & 63)}.{PID >> 8 & 255}.{PID & 255}" if sys.platform == "linux" else "127.0.0.1"
+
+
 class World(unittest.TestCase):
     """A whole fedpost, and inboxes on loopback."""
 
     def setUp(self) -> None:
         self.data = self.enterContext(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)) if hasattr(self, "enterContext") else tempfile.mkdtemp()
 
-    def up(self, listen: str = "127.0.0.1:0") -> str:
+    def up(self, listen: str = f"{OWN}:0") -> str:
         self.process = subprocess.Popen(
             [os.environ.get("FEDPOST", "fedpost"), "up", "--listen", listen, "--data", self.data, "--allow-private"],
             env={**os.environ, "FEDPOST_API_TOKEN": TOKEN, "RETRY_FIRST_WAIT": "100ms"},

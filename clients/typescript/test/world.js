@@ -18,8 +18,11 @@ export function folder(t) {
   return dir;
 }
 
+/** Where nobody else listens, who could take the port while fedpost is killed: Linux has all of 127.0.0.0/8. */
+const own = process.platform === "linux" ? `127.${64 + ((process.pid >> 16) & 63)}.${(process.pid >> 8) & 255}.${process.pid & 255}` : "127.0.0.1";
+
 /** Starts `fedpost up` on a folder, at a port of its own or a given one. */
-export async function up(t, dir, listen = "127.0.0.1:0") {
+export async function up(t, dir, listen = `${own}:0`) {
   const child = spawn(program, ["up", "--listen", listen, "--data", dir, "--allow-private"], {
     env: { ...process.env, FEDPOST_API_TOKEN: token, RETRY_FIRST_WAIT: "100ms" },
     stdio: ["ignore", "pipe", "ignore"],
@@ -55,12 +58,12 @@ export async function serve(t, handler) {
 
 /** An address where nobody listens. */
 export async function closed() {
-  const server = createServer().listen(0, "127.0.0.1");
+  const server = createServer().listen(0, own);
   await once(server, "listening");
   const { port } = server.address();
   server.close();
   await once(server, "close");
-  return `http://127.0.0.1:${port}`;
+  return `http://${own}:${port}`;
 }
 
 /** A server that answers each request with a status, and counts what it gets. */

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -116,11 +117,15 @@ func (r *Remote) Up() {
 	r.serve(l)
 }
 
-// addresses counts the loopback addresses that were given out.
+// addresses counts the loopback addresses that were given out. Tests of other packages, which
+// run at the same time, begin elsewhere.
 var addresses atomic.Uint32
+
+func init() { addresses.Store(uint32(os.Getpid()) << 7) }
 
 // Listen opens a port at an address of 127.0.0.0/8 that nothing else has, so that
 // whoever listens there is a host of its own; where there is only 127.0.0.1, there.
+// Nobody takes the port while a server is down.
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	n := addresses.Add(1)
