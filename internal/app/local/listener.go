@@ -20,13 +20,14 @@ import (
 // A connection is trusted while a request of it is answered: once the request is authorised
 // where a token is set, else once it is read to its end. Trusted connections are never closed.
 // If a new connection would exceed a limit, an untrusted one is closed: the oldest one of the
-// client with most of them. If all are trusted, Accept waits.
+// client with most of them. If the server has not begun to read them, or all are trusted, Accept
+// waits.
 type boundedListener struct {
 	net.Listener
 	most int
 
 	mu     sync.Mutex
-	freed  sync.Cond // a connection may be closed, or the listener is closed
+	freed  sync.Cond // a connection may be accepted, or closed for one, or the listener is closed
 	open   map[*boundedConn]bool
 	closed bool
 }
@@ -39,6 +40,9 @@ type boundedConn struct {
 	local    bool   // the client is on this machine
 	since    time.Time
 	trusted  bool
+	first    sync.Once // for the first Read
+	read     bool      // the server has begun to read
+	used     bool      // the server has read the header of a request
 }
 
 func newBoundedListener(l net.Listener, most int) *boundedListener {
@@ -108,7 +112,7 @@ func (l *boundedListener) untrusted(local, crowded bool) *boundedConn {
 	var first *boundedConn
 	for c := range l.open {
 		switch {
-		case c.trusted, c.local && !local, crowded && c.local != local:
+		case c.trusted, !c.read, c.local && !local, crowded && c.local != local:
 		case first == nil, first.local && !c.local:
 			first = c
 		case c.local && !first.local:
@@ -119,37 +123,55 @@ func (l *boundedListener) untrusted(local, crowded bool) *boundedConn {
 	return first
 }
 
-// Close closes the listener. Connections stay.
+// Close closes the listener. Connections stay, except those without a request: the server's
+// Shutdown, which would not serve one any more, would wait 5 s for them.
 func (l *boundedListener) Close() error {
 	l.mu.Lock()
 	l.closed = true
+	for c := range l.open {
+		if !c.used {
+			_ = c.Conn.Close() // the server closes it again
+		}
+	}
 	l.freed.Broadcast()
 	l.mu.Unlock()
 	return l.Listener.Close()
 }
 
+// Read implements net.Conn.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	c.first.Do(func() { c.change(func() { c.read, c.since = true, time.Now() }) })
+	return c.Conn.Read(p)
+}
+
 // Close closes the connection, so that another one may be accepted.
 func (c *boundedConn) Close() error {
-	c.listener.mu.Lock()
-	delete(c.listener.open, c)
-	c.listener.freed.Signal()
-	c.listener.mu.Unlock()
+	c.change(func() { delete(c.listener.open, c) })
 	return c.Conn.Close()
 }
 
-// trust marks the connection as trusted.
-func (c *boundedConn) trust() {
+// change changes the connection's state. Accept then looks at it again.
+func (c *boundedConn) change(f func()) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
-	c.trusted = true
+	f()
+	c.listener.freed.Signal()
 }
 
-// idle marks the connection as without a request.
-func (c *boundedConn) idle() {
-	c.listener.mu.Lock()
-	defer c.listener.mu.Unlock()
-	c.trusted, c.since = false, time.Now()
-	c.listener.freed.Signal()
+// trust marks the connection as trusted. It reports whether the connection is still open.
+func (c *boundedConn) trust() (open bool) {
+	c.change(func() { c.trusted, open = true, c.listener.open[c] })
+	return open
+}
+
+// in records the state that the server reports.
+func (c *boundedConn) in(state http.ConnState) {
+	switch state {
+	case http.StateActive:
+		c.change(func() { c.used = true })
+	case http.StateIdle:
+		c.change(func() { c.trusted, c.since = false, time.Now() })
+	}
 }
 
 type connKey struct{}
@@ -160,18 +182,26 @@ func trusting(s *http.Server, token bool) *http.Server {
 	next := s.Handler
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	s.ConnState = func(c net.Conn, state http.ConnState) {
-		if b, ok := bounded(c); ok && state == http.StateIdle {
-			b.idle()
+		if b, ok := bounded(c); ok {
+			b.in(state)
 		}
 	}
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn := r.Context().Value(connKey{})
 		if b, ok := bounded(conn); ok {
-			if token {
-				r = r.WithContext(api.OnAuthorized(r.Context(), b.trust))
-			} else {
-				r.Body = whenRead(r.Body, b.trust)
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			trust := func() {
+				if !b.trust() {
+					cancel() // nobody would get the answer
+				}
 			}
+			if token {
+				ctx = api.OnAuthorized(ctx, trust)
+			} else {
+				r.Body = whenRead(r.Body, trust)
+			}
+			r = r.WithContext(ctx)
 		}
 		if s, ok := conn.(*secured); ok {
 			state := s.ConnectionState()

@@ -394,64 +394,21 @@ func TestLocalClientsLeaveRoomForOthers(t *testing.T) {
 }
 
 // entered is a listener and a function that connects to it from an address.
-func entered(t *testing.T, most int) (d *boundedListener, enter func(from string) *boundedConn) {
+func entered(t *testing.T, most int) (d *boundedListener, enter func(from string) (c *boundedConn)) {
 	in := make(chan net.Conn)
 	d = newBoundedListener(pipes{in, make(chan struct{})}, most)
-	return d, func(from string) *boundedConn {
+	return d, func(from string) (c *boundedConn) {
 		t.Helper()
 		_, server := net.Pipe()
 		go func() { in <- addressed{server, from} }()
-		c, err := d.Accept()
+		a, err := d.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.(*boundedConn)
+		c = a.(*boundedConn)
+		c.change(func() { c.read = true })
+		return c
 	}
-}
-
-// TestAConnectionWaitsWhileAllOthersAreTrusted.
-func TestAConnectionWaitsWhileAllOthersAreTrusted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		in := make(chan net.Conn)
-		d := newBoundedListener(pipes{in, make(chan struct{})}, 1)
-		let := make(chan *boundedConn)
-		go func() {
-			for {
-				c, err := d.Accept()
-				if err != nil {
-					close(let)
-					return
-				}
-				let <- c.(*boundedConn)
-			}
-		}()
-		_, one := net.Pipe()
-		in <- one
-		first := <-let
-		first.trust()
-		_, two := net.Pipe()
-		in <- two
-		synctest.Wait()
-		select {
-		case <-let:
-			t.Error("there are two, of one at most")
-		default:
-		}
-		if err := first.Close(); err != nil {
-			t.Error(err)
-		}
-		second := <-let
-		second.trust()
-		_, three := net.Pipe()
-		in <- three
-		synctest.Wait()
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-		if g, open := <-let; open {
-			t.Errorf("a closed listener lets %v in", g)
-		}
-	})
 }
 
 // addressed is a connection from an address.
