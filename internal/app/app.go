@@ -78,12 +78,10 @@ type Ports struct {
 	Random func() float64
 }
 
-// Bus is an event bus.
 type Bus interface {
 	Put(ctx context.Context, all []BusEvent) error
 }
 
-// BusEvent is an event for a Bus.
 type BusEvent struct {
 	Type string
 	Time time.Time
@@ -127,7 +125,6 @@ func (p Ports) ring() *keys.Ring {
 	return p.NewRing()
 }
 
-// NewRing returns a key ring for a process.
 func (p Ports) NewRing() *keys.Ring {
 	return keys.New(p.store(), p.Sealer, keys.Options{Now: p.now(), Faster: p.Faster})
 }

@@ -95,7 +95,6 @@ type hostIndexAt struct {
 	after string
 }
 
-// hostIndexCursor begins the cursors of lists by host.
 const hostIndexCursor = "host."
 
 func (a hostIndexAt) String() string {
@@ -118,7 +117,6 @@ func parseHostIndexCursor(s string, parts []string) (hostIndexAt, error) {
 	return hostIndexAt{n, f[1], f[2]}, nil
 }
 
-// deadLettersAt returns dead letters that f selects by their host.
 func (s *Store) deadLettersAt(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
 	return s.walkHostIndex(ctx, f, hostIndexParts, cursor, limit)
 }

@@ -73,7 +73,6 @@ func (s *Store) Named(ctx context.Context, names []deadletter.Name) ([]deadlette
 	return s.deadLettersNamed(ctx, deadletter.Filter{}, names)
 }
 
-// deadLettersNamed returns those of the named dead letters that exist and that f selects.
 func (s *Store) deadLettersNamed(ctx context.Context, f deadletter.Filter, names []deadletter.Name) ([]deadletter.DeadLetter, error) {
 	found, err := s.t.Get(ctx, keysOf(names, deadLetterKey)...)
 	if err != nil {

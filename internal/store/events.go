@@ -17,7 +17,6 @@ import (
 
 var _ events.Store = (*Store)(nil)
 
-// eventPacking is for items of the logs of events.
 var eventPacking = newPacking('1', best, ``+
 	`,"h":"","n":2,"s":1700000000000,"a":"`+
 	`{"i":"evt_","k":"server.gone","k":"server.exhausted","k":"server.recovered","k":"server.unhealthy","h":"`+
@@ -142,7 +141,6 @@ func (s *Store) countGone(ctx context.Context, es []events.Event, counted map[st
 	return g.Wait()
 }
 
-// countOne counts one answer of an inbox.
 func (s *Store) countOne(ctx context.Context, inbox, id string) (gone, error) {
 	key := goneKey(inbox)
 	for try := range conflictTries {

@@ -43,7 +43,6 @@ const (
 	oldListName = "F#%s#%d"
 )
 
-// senderPart is the part of sort keys that is of one sender.
 func senderPart(sender string) string { return digest(sender, 8) + "#" }
 
 // backwards is larger for earlier times, so that the latest activity sorts first.
@@ -209,7 +208,6 @@ func (s *Store) listed(f ledger.Sought, it table.Item) (ledger.Listed, bool, err
 	return l, ok, nil
 }
 
-// cursor is the list, and the sort key in it, to go on after.
 func (p place) cursor(after string) string { return p.name + "/" + after }
 
 func parseListCursor(places []place, cursor string) (n int, after string, err error) {

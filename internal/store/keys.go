@@ -93,7 +93,6 @@ func (s *Store) PublicKey(ctx context.Context, id string) (keys.Public, error) {
 	return keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, err
 }
 
-// readKey reads an item into v, or returns keys.ErrNotFound.
 func (s *Store) readKey(ctx context.Context, key table.Key, v any) error {
 	items, err := s.t.Get(ctx, key)
 	if err != nil {

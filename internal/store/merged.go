@@ -16,7 +16,6 @@ type merged struct {
 	queries int
 }
 
-// mergedList is what was read of one range and not returned yet.
 type mergedList struct {
 	rest  table.Range // what is to be read; its Limit is how much at once
 	items []table.Item

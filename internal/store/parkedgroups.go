@@ -21,7 +21,6 @@ func (s *Store) ParkedOf(ctx context.Context, key, group, cursor string, limit i
 	return ps, next, nil
 }
 
-// groupEnd is the cursor after all of a group.
 func groupEnd(group string) string { return groupPrefix(group) + "~" }
 
 func (s *Store) Heads(ctx context.Context, key string, shard int, cursor string, limit int) ([]parking.Parked, string, error) {

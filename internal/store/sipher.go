@@ -22,7 +22,6 @@ var (
 	_ peers.Schedule  = Sipher{}
 )
 
-// Sipher returns the Sipher protocol's storage in s.
 func (s *Store) Sipher() Sipher { return Sipher{s} }
 
 // sipherTries bounds the read-modify-writes of a record. It is high, because overlapping runs must

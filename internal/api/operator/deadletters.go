@@ -16,7 +16,6 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// DeadLetterRoutes are the routes of dead letters.
 func DeadLetterRoutes(d deadletter.Current, r deadletter.FailedRetrier, now func() time.Time) []api.Route {
 	h := deadHandlers{d, r.Retrier.Reviver, r, now}
 	return []api.Route{

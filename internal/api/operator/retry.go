@@ -19,12 +19,10 @@ type Retrier interface {
 	Retry(ctx context.Context, id activity.ID, c deadletter.Choice, cursor string, end time.Time) (deadletter.Retried, error)
 }
 
-// Forgetter forgets an activity.
 type Forgetter interface {
 	Forget(ctx context.Context, id activity.ID) error
 }
 
-// ActivityRoutes are the routes that retry recipients of an activity, and delete one.
 func ActivityRoutes(r Retrier, f Forgetter, now func() time.Time) []api.Route {
 	h := retryHandler{r, now}
 	return []api.Route{

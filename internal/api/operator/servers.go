@@ -15,7 +15,6 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// ServerRoutes are the routes of servers.
 func ServerRoutes(s *registry.Service, spots Spots, now func() time.Time) []api.Route {
 	h := serverHandlers{s, spots, now}
 	return []api.Route{

@@ -21,7 +21,6 @@ type Spots interface {
 	CountParked(ctx context.Context, key string, most int) (int, error)
 }
 
-// WaitingRoutes is the route that lists what waits for a server.
 func WaitingRoutes(s Spots) []api.Route {
 	return []api.Route{route("GET /v1/servers/{host}/waiting", waitingHandler{s}.list)}
 }

@@ -25,7 +25,6 @@ import (
 // ErrSignIn says that a secret is wrong.
 var ErrSignIn = errors.New("wrong secret")
 
-// Options of the page.
 type Options struct {
 	// Enter returns the client for a visitor with a secret, or an error that wraps ErrSignIn.
 	// For visitors who have not signed in the secret is empty.
@@ -51,7 +50,6 @@ type Page struct {
 	lately   inside.Lately
 }
 
-// New returns the page.
 func New(o Options) *Page {
 	if o.Secret == "" {
 		o.Secret = "API token"

@@ -42,7 +42,6 @@ const Source = "fedpost"
 // ErrNotTaken says that a bus has not taken entries, however often it was asked.
 var ErrNotTaken = errors.New("the event bus has not taken all events")
 
-// Bus is an event bus.
 type Bus struct {
 	Client Client
 	Name   string

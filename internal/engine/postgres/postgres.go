@@ -39,7 +39,6 @@ import (
 	"fedpost/internal/engine/wakeup"
 )
 
-// DefaultSchema is the schema of the engine's tables.
 const DefaultSchema = "fedpost"
 
 // ErrClosed says that the engine was closed before the call began: the call did nothing.

@@ -31,7 +31,6 @@ const (
 	oldest = 140000
 )
 
-// ErrServer says that the engine cannot run on a server, and why.
 var ErrServer = errors.New("this server cannot be used")
 
 // poolConfig reads a URL or a list of keywords and values, as psql takes them.

@@ -85,7 +85,6 @@ func (e *Engine) open(path string) error {
 	return nil
 }
 
-// LockSuffix is the ending of the file of a lock.
 const LockSuffix = ".lock"
 
 // ErrInUse says that another process has a data file.

@@ -8,7 +8,6 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Source is a queue of an engine, for Receive.
 type Source struct {
 	Name   queue.Name
 	Config queue.Config

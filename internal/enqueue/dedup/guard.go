@@ -65,7 +65,6 @@ const margin = 2 * time.Second
 // new id.
 const pendingGrace = 10 * time.Minute
 
-// Options of a Guard.
 type Options struct {
 	TTL      time.Duration // DEDUPLICATION_TTL; default DefaultTTL
 	Prefix   string        // DEDUPLICATION_PREFIX; default DefaultPrefix
@@ -100,7 +99,6 @@ type Guard struct {
 	o     Options
 }
 
-// New returns a guard on store.
 func New(store Store, o Options) *Guard {
 	if o.TTL <= 0 {
 		o.TTL = DefaultTTL

@@ -54,7 +54,6 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// Kind is the type of an event.
 type Kind string
 
 // The kinds.
