@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +79,7 @@ func (s *Store) deadLettersNamed(ctx context.Context, f deadletter.Filter, names
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
 	}
-	return s.deadLetters(ctx, f, values(found), "")
+	return s.deadLetters(ctx, f, slices.Collect(maps.Values(found)), "")
 }
 
 func (s *Store) RemoveDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
@@ -90,7 +91,7 @@ func (s *Store) RemoveDeadLetters(ctx context.Context, ls []deadletter.DeadLette
 			keys[hostIndexKeyIn(staysDead, l)] = true
 		}
 	}
-	if err := s.t.DeleteAll(ctx, distinct(keys)); err != nil {
+	if err := s.t.DeleteAll(ctx, slices.Collect(maps.Keys(keys))); err != nil {
 		return fmt.Errorf("remove dead letters: %w", err)
 	}
 	return nil
@@ -289,10 +290,8 @@ func damagedDeadLetter(it table.Item, host string, err error) deadletter.DeadLet
 		l.Died, _ = time.Parse(time.DateOnly, f[1]) // what is no day selects and names nothing
 	}
 	if f := strings.Split(it.SK, "#"); len(f) == 4 {
-		l.Activity.ID = activity.ID(f[0])
-		for i, n := range []*int{&l.Last.Chunk, &l.Last.Position, &l.Last.Generation} {
-			*n, _ = strconv.Atoi(f[1+i])
-		}
+		u, _ := parseUnit(f)
+		l.Activity.ID, l.Last.Chunk, l.Last.Position, l.Last.Generation = u.Activity, u.Chunk, u.Position, u.Generation
 	}
 	return l
 }

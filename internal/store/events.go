@@ -144,22 +144,14 @@ func (s *Store) countGone(ctx context.Context, es []events.Event, counted map[st
 func (s *Store) countOne(ctx context.Context, inbox, id string) (gone, error) {
 	key := goneKey(inbox)
 	for try := range conflictTries {
-		items, err := s.t.Get(ctx, key)
+		c := gone{Inbox: inbox, Since: millis(s.now())}
+		_, cond, err := s.find(ctx, key, &c)
 		if err != nil {
 			return gone{}, fmt.Errorf("count the answers of %s: %w", inbox, err)
 		}
-		c := gone{Inbox: inbox, Since: millis(s.now())}
-		there, cond := s.live(items, key)
-		if there != nil {
-			if err := decode(*there, &c); err != nil {
-				return gone{}, err
-			}
-		}
-		for i, known := range c.Recent {
-			if known == id {
-				c.Count -= len(c.Recent) - 1 - i
-				return c, nil
-			}
+		if i := slices.Index(c.Recent, id); i >= 0 {
+			c.Count -= len(c.Recent) - 1 - i
+			return c, nil
 		}
 		c.Count++
 		if c.Recent = append(c.Recent, id); len(c.Recent) > recentGone {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -72,7 +73,7 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 			items[k] = table.Item{Key: k, Data: data, Expires: l.Forget}
 		}
 	}
-	if err := s.t.PutAll(ctx, values(items)); err != nil {
+	if err := s.t.PutAll(ctx, slices.Collect(maps.Values(items))); err != nil {
 		return fmt.Errorf("list activities: %w", err)
 	}
 	return nil

@@ -94,15 +94,14 @@ func (s *Store) PublicKey(ctx context.Context, id string) (keys.Public, error) {
 }
 
 func (s *Store) readKey(ctx context.Context, key table.Key, v any) error {
-	items, err := s.t.Get(ctx, key)
-	if err != nil {
+	it, _, err := s.find(ctx, key, v)
+	switch {
+	case err != nil:
 		return fmt.Errorf("read key: %w", err)
-	}
-	it, ok := items[key]
-	if !ok {
+	case it == nil:
 		return keys.ErrNotFound
 	}
-	return decode(it, v)
+	return nil
 }
 
 func (s *Store) DeleteKey(ctx context.Context, id string) error {
@@ -114,15 +113,11 @@ func (s *Store) DeleteKey(ctx context.Context, id string) error {
 }
 
 func (s *Store) ListKeys(ctx context.Context, cursor string, limit int) ([]keys.Public, string, error) {
-	r := table.Range{PK: keyList, Limit: max(1, limit)}
-	if cursor != "" {
-		after, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err != nil {
-			return nil, "", fmt.Errorf("%w: %q", keys.ErrBadCursor, cursor)
-		}
-		r.From = string(after) + "\x00"
+	from, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %q", keys.ErrBadCursor, cursor)
 	}
-	items, more, err := s.t.Query(ctx, r)
+	items, last, err := s.page(ctx, table.Range{PK: keyList, From: after(string(from)), Limit: max(1, limit)})
 	if err != nil {
 		return nil, "", err
 	}
@@ -134,9 +129,5 @@ func (s *Store) ListKeys(ctx context.Context, cursor string, limit int) ([]keys.
 		}
 		ks[i] = keys.Public{ID: k.ID, Type: k.Type, PublicPEM: k.PublicPEM}
 	}
-	next := ""
-	if more && len(items) > 0 {
-		next = base64.RawURLEncoding.EncodeToString([]byte(items[len(items)-1].SK))
-	}
-	return ks, next, nil
+	return ks, base64.RawURLEncoding.EncodeToString([]byte(last)), nil
 }

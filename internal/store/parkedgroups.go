@@ -10,10 +10,7 @@ import (
 
 func (s *Store) ParkedOf(ctx context.Context, key, group, cursor string, limit int) ([]parking.Parked, string, error) {
 	r := table.Prefix(lotPK(key, shard(group, parking.Shards)), groupPrefix(group))
-	r.Limit = limit
-	if cursor != "" {
-		r.From = cursor + "\x00"
-	}
+	r.From, r.Limit = max(r.From, after(cursor)), limit
 	ps, next, err := s.parkedIn(ctx, key, r)
 	if err != nil {
 		return nil, "", fmt.Errorf("read what is parked of group %q: %w", group, err)

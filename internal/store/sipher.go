@@ -64,15 +64,9 @@ func (x Sipher) update(ctx context.Context, k table.Key, f func(*table.Item) (*t
 
 // list returns the items of a partition that have not expired.
 func (x Sipher) list(ctx context.Context, pk string) ([]table.Item, error) {
-	all, _, err := x.s.t.Query(ctx, table.Range{PK: pk})
+	all, _, err := x.s.page(ctx, table.Range{PK: pk})
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", pk, err)
 	}
-	live := all[:0]
-	for _, it := range all {
-		if !x.s.expired(it) {
-			live = append(live, it)
-		}
-	}
-	return live, nil
+	return all, nil
 }
