@@ -65,8 +65,7 @@ func errContended(k table.Key) error {
 
 // found returns the item that stood in the way of a swap.
 func found(err error) (it *table.Item, conflict bool) {
-	var c *table.ConflictError
-	if errors.As(err, &c) {
+	if c, ok := errors.AsType[*table.ConflictError](err); ok {
 		return c.Found, true
 	}
 	return nil, false

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,9 +203,7 @@ func (s *Store) listed(f ledger.Sought, it table.Item) (ledger.Listed, bool, err
 		ID: activity.ID(it.SK[strings.LastIndexByte(it.SK, '#')+1:]), ActivityID: i.ActivityID, Sender: i.Sender, Actor: i.Actor,
 		Type: i.Type, KeyID: i.KeyID, Object: i.Object, Bytes: i.Bytes, CreatedAt: fromMillis(i.CreatedAt), Forget: it.Expires,
 	}
-	if l.Actor == "" {
-		l.Actor = l.Sender
-	}
+	l.Actor = cmp.Or(l.Actor, l.Sender)
 	ok := (f.ID == "" || f.ID == l.ID) && (f.ActivityID == "" || f.ActivityID == l.ActivityID) && (f.Sender == "" || f.Sender == l.Sender) && !l.CreatedAt.Before(f.Since)
 	return l, ok, nil
 }

@@ -10,6 +10,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -51,9 +52,7 @@ type Page struct {
 }
 
 func New(o Options) *Page {
-	if o.Secret == "" {
-		o.Secret = "API token"
-	}
+	o.Secret = cmp.Or(o.Secret, "API token")
 	p := &Page{o: o, mux: http.NewServeMux(), sessions: sessions{now: o.Now}, origin: http.NewCrossOriginProtection()}
 	p.lately = inside.Lately{Every: time.Minute, Now: o.Now}
 	p.open = session{form: secret()}

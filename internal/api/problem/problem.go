@@ -60,8 +60,7 @@ func (p *Problem) Unwrap() error { return p.Cause }
 // Of returns err as a problem. Any other error becomes a 500 without its text, which may have hosts,
 // tables or secrets.
 func Of(err error) *Problem {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	return New(http.StatusInternalServerError,

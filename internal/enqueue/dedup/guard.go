@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -103,12 +104,8 @@ func New(store Store, o Options) *Guard {
 	if o.TTL <= 0 {
 		o.TTL = DefaultTTL
 	}
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
-	if o.Fallback == "" {
-		o.Fallback = Open
-	}
+	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
+	o.Fallback = cmp.Or(o.Fallback, Open)
 	if o.Counted == nil {
 		o.Counted = func(string, int) {}
 	}

@@ -104,8 +104,7 @@ func reasonOf(class outcome.Reason, err error) Reason {
 
 // FaultOf returns the *Fault in err, or an unclassified one of the host.
 func FaultOf(err error) *Fault {
-	var f *Fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
 	}
 	return &Fault{Err: err, Class: outcome.OtherTrouble, Reason: Unknown, Host: true}
