@@ -82,7 +82,8 @@ type Bus interface {
 	Put(ctx context.Context, all []BusEvent) error
 }
 
-type BusEvent struct {
+// BusEvent is the same type as eventbridge.Entry, whose package imports AWS.
+type BusEvent = struct {
 	Type string
 	Time time.Time
 	JSON string

@@ -22,7 +22,7 @@ type Client interface {
 }
 
 // Entry is an event for a bus.
-type Entry struct {
+type Entry = struct {
 	Type string // detail-type
 	Time time.Time
 	JSON string // detail
