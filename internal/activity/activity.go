@@ -28,7 +28,6 @@ const (
 // Priorities lists all priorities, most urgent first.
 var Priorities = []Priority{High, Normal, Low}
 
-// Valid reports whether p is one of Priorities.
 func (p Priority) Valid() bool { return p == High || p == Normal || p == Low }
 
 // Coalesce chooses whether unsent older versions of an activity are skipped.

@@ -29,7 +29,6 @@ func NewHeaders(hs []Header) (Headers, error) {
 	return Headers(b), nil
 }
 
-// List returns the headers.
 func (h Headers) List() (hs []Header, err error) {
 	if h == "" {
 		return nil, nil

@@ -2,6 +2,7 @@ package activity
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"unicode/utf8"
@@ -49,9 +50,7 @@ func (t *Target) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*t = Target(j)
-	if t.Stands == 0 {
-		t.Stands = 1
-	}
+	t.Stands = cmp.Or(t.Stands, 1)
 	return nil
 }
 

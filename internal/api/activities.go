@@ -19,7 +19,6 @@ import (
 	"fedpost/internal/protocol/sipher/follow"
 )
 
-// readActivity reads the request of one activity, or returns all of its faults.
 func (a *API) readActivity(r *http.Request) (enqueue.Request, error) {
 	o, err := readObject(r)
 	if err != nil {
@@ -74,7 +73,6 @@ func (a *API) postActivity(w http.ResponseWriter, r *http.Request) error {
 	return Answer(w, r, http.StatusAccepted, accepted(res))
 }
 
-// complete returns all faults of a request that was read from o.
 func (a *API) complete(ctx context.Context, o *Object, req enqueue.Request) error {
 	o.Done()
 	if o.faults.none() {
@@ -216,13 +214,11 @@ func (a *API) cancelActivity(w http.ResponseWriter, r *http.Request) error {
 	return Answer(w, r, http.StatusOK, client.Cancelled{ID: string(id), Status: string(v.Status), Counts: Counts(v.Counts)})
 }
 
-// nothingLeft is the problem of a cancellation after all recipients are finished.
 func nothingLeft() error {
 	return problem.Typed(http.StatusConflict, "nothing-to-cancel", "Nothing to cancel",
 		"All recipients are finished, so there is nothing to cancel. GET /v1/activities/{id} shows the state of each.")
 }
 
-// PathID reads the id of an activity from the path.
 func PathID(r *http.Request) (activity.ID, error) {
 	id, err := activity.ParseID(r.PathValue("id"))
 	if err != nil {

@@ -50,7 +50,6 @@ type Route struct {
 	Public bool
 }
 
-// Options of the API.
 type Options struct {
 	Enqueuer   Enqueuer
 	Keys       *keys.Ring

@@ -13,7 +13,6 @@ import (
 	"fedpost/internal/api/problem"
 )
 
-// readObject reads a request's body, which has to be one JSON object.
 func readObject(r *http.Request) (*Object, error) {
 	if err := checkMediaType(r.Header); err != nil {
 		return nil, err
@@ -112,7 +111,6 @@ func checkJSON(body []byte) error {
 	return nil
 }
 
-// position returns line and column of an offset, in characters from 1.
 func position(text []byte, offset int) (line, column int) {
 	before := text[:min(offset, len(text))]
 	start := bytes.LastIndexByte(before, '\n') + 1

@@ -16,23 +16,20 @@ const RetryAfter = 5 * time.Second
 
 // enqueueProblem translates an error of package enqueue for a client.
 func enqueueProblem(err error, keyed bool) error {
-	var invalidErr *enqueue.InvalidError
-	if errors.As(err, &invalidErr) {
+	if invalidErr, ok := errors.AsType[*enqueue.InvalidError](err); ok {
 		all, tooLarge := fields(invalidErr.Faults)
 		if tooLarge {
 			return invalid(http.StatusRequestEntityTooLarge, all)
 		}
 		return invalid(http.StatusBadRequest, all)
 	}
-	var held *dedup.HeldError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*dedup.HeldError](err); ok {
 		p := problem.Typed(http.StatusConflict, "in-progress", "In progress",
 			"Another request with this deduplication key is in progress, or ended without an answer. Try again after the time in Retry-After.")
 		p.ID = string(held.ID)
 		return p.After(held.RetryAfter)
 	}
-	var mismatch *dedup.MismatchError
-	if errors.As(err, &mismatch) {
+	if mismatch, ok := errors.AsType[*dedup.MismatchError](err); ok {
 		p := problem.Typed(http.StatusUnprocessableEntity, "key-reused", "Deduplication key reused",
 			"This deduplication key was used for a different request. Use a new key for a new request.")
 		p.ID = string(mismatch.ID)

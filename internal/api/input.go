@@ -78,7 +78,6 @@ func (o *Object) Texts(name string, most int) []string {
 	return list
 }
 
-// FaultAt adds a fault of an entry of a list.
 func (o *Object) FaultAt(name string, i int, format string, args ...any) {
 	o.faults.add(o.at+pointer(name)+"/"+strconv.Itoa(i), format, args...)
 }

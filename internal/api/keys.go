@@ -36,7 +36,6 @@ func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
 	return Answer(w, r, http.StatusCreated, client.StoredKey{Key: Key(k), EffectiveBy: a.o.Now().Add(keys.Everywhere).UTC()})
 }
 
-// readPrivateKey takes a private key, which is in one of two fields.
 func readPrivateKey(o *Object) (field, text string) {
 	const inPEM, asJWK = "privateKeyPem", "privateKeyJwk"
 	pem := o.optional(inPEM)

@@ -34,7 +34,6 @@ func newLimits(perMinute int, t Tokens) *limits {
 	return l
 }
 
-// rate is the limit in requests a second.
 func (l *limits) rate() rate.Limit { return rate.Limit(float64(l.perMinute) / 60) }
 
 // take counts a request, and sets the headers of h. The problem, if there is one, is the

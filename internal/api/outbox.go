@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -42,9 +43,7 @@ func (a *API) AcceptRow(ctx context.Context, row outbox.Row) (res enqueue.Result
 		key := "outbox/" + strconv.FormatInt(row.ID, 10) + "/" + strconv.FormatInt(row.Created.UnixMicro(), 10)
 		req.DeduplicationKey = &key
 	}
-	if req.DeduplicationTTL == 0 {
-		req.DeduplicationTTL = enqueue.MaxTTL
-	}
+	req.DeduplicationTTL = cmp.Or(req.DeduplicationTTL, enqueue.MaxTTL)
 	if err := a.complete(ctx, o, req); err != nil {
 		return res, err
 	}

@@ -95,7 +95,6 @@ func Choice[T ~string](q *Query, name string, values ...T) T {
 	return s
 }
 
-// Flag reads a parameter that is true, false or absent.
 func (q *Query) Flag(name string) bool { return Choice(q, name, "true", "false") == "true" }
 
 // Instant reads a parameter that is a time, zero if absent.

@@ -79,13 +79,12 @@ type Ports struct {
 	Random func() float64
 }
 
-// Bus is an event bus.
 type Bus interface {
 	Put(ctx context.Context, all []BusEvent) error
 }
 
-// BusEvent is an event for a Bus.
-type BusEvent struct {
+// BusEvent is the same type as eventbridge.Entry, whose package imports AWS.
+type BusEvent = struct {
 	Type string
 	Time time.Time
 	JSON string
@@ -139,7 +138,6 @@ func (p Ports) ring() *keys.Ring {
 	return p.NewRing()
 }
 
-// NewRing returns a key ring for a process.
 func (p Ports) NewRing() *keys.Ring {
 	return keys.New(p.store(), p.Sealer, keys.Options{Now: p.now(), Faster: p.Faster})
 }

@@ -15,7 +15,6 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// Deliver is the engine that functions/deliver runs.
 func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 	p.keepEvents = c.Events.Retention
 	pol, err := c.Retry.Build()

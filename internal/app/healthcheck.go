@@ -15,7 +15,6 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// probeTimeout bounds one probe of a server.
 const probeTimeout = 8 * time.Second
 
 // HealthCheck is the scheduled work that functions/healthcheck runs.

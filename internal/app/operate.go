@@ -32,14 +32,12 @@ func (p Ports) meter(t *stats.Tally) stats.Meter {
 	return stats.Meter{Tally: t, Metrics: p.Metrics, Log: p.Log}
 }
 
-// NewTally returns a tally for a process.
 func (p Ports) NewTally() *stats.Tally { return stats.NewTally(p.store(), rand.Text(), p.now()) }
 
 // BeginEvents continues the feed of events behind all cursors of readers, after a restore: their
 // cursors may point behind the events of the backup.
 func (p Ports) BeginEvents(ctx context.Context) error { return p.store().BeginEventsAnew(ctx) }
 
-// operating returns the operators' routes.
 func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) ([]api.Route, error) {
 	pol, err := c.Retry.Build()
 	if err != nil {

@@ -83,7 +83,6 @@ func byOrder(rows []outbox.Row) (groups [][]int) {
 	return groups
 }
 
-// recorder records events.
 type recorder interface {
 	AppendEnds(ctx context.Context, ends []events.End) error
 }

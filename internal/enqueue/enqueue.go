@@ -115,7 +115,6 @@ type Service struct {
 	maxMessage int // larger messages go by claim check
 }
 
-// New returns a service.
 func New(o Options) *Service {
 	o.Limits = o.Limits.Complete()
 	if o.Retention <= 0 {

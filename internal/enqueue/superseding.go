@@ -54,7 +54,6 @@ func (s Superseding) Released(ctx context.Context, t agenda.Task) {
 	s.sent(ctx, m)
 }
 
-// parts returns the parts of a batch, or m itself.
 func parts(m message.Message) []message.Message {
 	if m.Batch != nil {
 		return m.Batch

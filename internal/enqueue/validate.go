@@ -55,7 +55,6 @@ func (s *Service) check(ctx context.Context, req Request, f faults) (item, error
 	return it, nil
 }
 
-// checkProtocol checks the fields that depend on the protocol.
 func (s *Service) checkProtocol(ctx context.Context, it *item, p protocol.Protocol, f faults) error {
 	s.checkDelivered(it, p.Intake, f)
 	if !p.Intake.Headers {
@@ -95,7 +94,6 @@ func (s *Service) expects(p protocol.Protocol, field protocol.Field, value strin
 	return false
 }
 
-// checkDelivered checks the body and reads the activity's type from it.
 func (s *Service) checkDelivered(it *item, in protocol.Intake, f faults) {
 	pointer := "/" + string(in.Body)
 	switch {
@@ -145,7 +143,6 @@ func checkJob(job string, f faults) {
 	}
 }
 
-// checkServer returns the canonical URL of a Sipher server.
 func checkServer(url string, f faults) string {
 	server, err := canonical(url, activity.CanonicalServer)
 	switch {

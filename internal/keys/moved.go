@@ -29,7 +29,6 @@ func Reveal(ctx context.Context, store Store, sealer Sealer, id string) (Moved, 
 	return Moved{ID: id, PrivateKeyPEM: privatePEM(der), CreatedAt: k.CreatedAt}, nil
 }
 
-// signer checks m.
 func (m Moved) signer() (crypto.Signer, error) {
 	if err := CheckID(m.ID); err != nil {
 		return nil, err

@@ -127,7 +127,6 @@ func fromJWK(text string) (crypto.Signer, error) {
 	return signer, err
 }
 
-// fromDER reads PKCS#8.
 func fromDER(der []byte) (crypto.Signer, error) {
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
@@ -187,7 +186,6 @@ func GeneratePEM(t Type) (string, error) {
 	return privatePEM(der), nil
 }
 
-// privatePEM is PKCS#8 in PEM.
 func privatePEM(der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }

@@ -44,7 +44,6 @@ const (
 	LongestBack = 60 * 24 * time.Hour
 )
 
-// Index finds activities.
 type Index interface {
 	// ListActivities puts activities on the lists: one write unit each for the list of
 	// their day, and one for that of their own id, if they have one.

@@ -46,7 +46,6 @@ func (t Tries) decode() (js []tryJSON, err error) {
 	return js, nil
 }
 
-// List returns the tries.
 func (t Tries) List() ([]Try, error) {
 	js, err := t.decode()
 	if err != nil || len(js) == 0 {

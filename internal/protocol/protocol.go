@@ -78,7 +78,6 @@ func (s Set) names(of func(Protocol) bool) (names []activity.Protocol) {
 	return names
 }
 
-// Sender sends activities.
 type Sender interface {
 	// Prepare does the work that all recipients of an activity share, such as loading a key. If it
 	// fails, that is the outcome of every attempt.

@@ -142,12 +142,10 @@ func (s *Store) Activity(ctx context.Context, id activity.ID) (ledger.Record, er
 // reads the record that the pointer names.
 func (s *Store) record(ctx context.Context, id activity.ID) (ledger.Record, table.Item, error) {
 	for range 2 {
-		k := recordKey(id)
-		items, err := s.t.Get(ctx, k)
+		it, _, err := s.one(ctx, recordKey(id))
 		if err != nil {
 			return ledger.Record{}, table.Item{}, fmt.Errorf("read activity %s: %w", id, err)
 		}
-		it, _ := s.live(items, k)
 		if it == nil {
 			break
 		}

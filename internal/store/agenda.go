@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -43,31 +44,18 @@ func (s *Store) DueTasks(ctx context.Context, shard int, now time.Time, limit in
 	if err != nil || len(due) == 0 {
 		return nil, err
 	}
-	keys := make([]table.Key, len(due))
-	for i, it := range due {
-		keys[i] = it.Key
-	}
-	items, err := s.t.Get(ctx, keys...)
+	items, err := s.t.Get(ctx, keysOf(due, func(it table.Item) table.Key { return it.Key })...)
 	if err != nil {
 		return nil, err
 	}
 	var tasks []agenda.Task
-	for _, k := range keys {
-		it, ok := items[k]
-		if !ok {
-			continue
+	for _, it := range items {
+		if t := readTask(it); !t.DueAt.After(now) {
+			tasks = append(tasks, t)
 		}
-		t := readTask(it)
-		if t.DueAt.After(now) {
-			continue
-		}
-		tasks = append(tasks, t)
 	}
-	slices.SortStableFunc(tasks, func(a, b agenda.Task) int {
-		if c := a.DueAt.Compare(b.DueAt); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ID, b.ID)
+	slices.SortFunc(tasks, func(a, b agenda.Task) int {
+		return cmp.Or(a.DueAt.Compare(b.DueAt), strings.Compare(a.ID, b.ID))
 	})
 	return tasks, nil
 }
@@ -91,9 +79,5 @@ func (s *Store) DropTasks(ctx context.Context, ts []agenda.Task) error {
 	if len(ts) == 0 {
 		return nil
 	}
-	keys := make([]table.Key, len(ts))
-	for i, t := range ts {
-		keys[i] = taskKey(t.ID)
-	}
-	return s.t.DeleteAll(ctx, keys)
+	return s.t.DeleteAll(ctx, keysOf(ts, func(t agenda.Task) table.Key { return taskKey(t.ID) }))
 }

@@ -34,8 +34,8 @@ func (s *Store) Parts(ctx context.Context, ref string, n int) ([][]byte, error) 
 	}
 	parts := make([][]byte, n)
 	for i, k := range keys {
-		it, ok := items[k]
-		if !ok || s.expired(it) {
+		it, _ := s.live(items, k)
+		if it == nil {
 			return nil, fmt.Errorf("part %d of %d: %w", i+1, n, claimcheck.ErrNotFound)
 		}
 		parts[i] = it.Data

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -84,18 +86,10 @@ func (s *Store) putCarriers(ctx context.Context, all []carrier) error {
 		}
 	}
 	// Bodies are written first, so no item ever refers to a missing body.
-	if err := s.t.PutAll(ctx, values(parts)); err != nil {
+	if err := s.t.PutAll(ctx, slices.Collect(maps.Values(parts))); err != nil {
 		return fmt.Errorf("write the body of an activity: %w", err)
 	}
-	return s.t.PutAll(ctx, values(items))
-}
-
-func values(m map[table.Key]table.Item) []table.Item {
-	items := make([]table.Item, 0, len(m))
-	for _, it := range m {
-		items = append(items, it)
-	}
-	return items
+	return s.t.PutAll(ctx, slices.Collect(maps.Values(items)))
 }
 
 // errNoBody says that the body of an item's activity is stored apart, and cannot be read.

@@ -172,7 +172,6 @@ const stateRoom = 900
 // table.MaxItem, and a delivery whose outcome is not recorded is sent again.
 const mostTexts = table.MaxItem - 8<<10
 
-// packOwn returns the data of the state of a single position.
 func (o ownState) packOwn() ([]byte, error) {
 	data, err := outcomePacking.pack(o)
 	if err != nil || len(data) <= mostTexts {
@@ -185,7 +184,6 @@ func (o ownState) packOwn() ([]byte, error) {
 	return outcomePacking.pack(o)
 }
 
-// textItem is an item of texts, by position.
 type textItem map[int]text
 
 // pack returns the state's data and, if its texts had to move out, an item for

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ func (s *Store) PutAccepted(ctx context.Context, subject coalesce.Subject, a coa
 }
 
 func (s *Store) NewerAccepted(ctx context.Context, subject coalesce.Subject, after time.Time, inboxes []string) (map[string][]coalesce.Accepted, error) {
-	list, _, err := s.t.Query(ctx, table.Range{
+	list, _, err := s.page(ctx, table.Range{
 		PK: subjectPK(subject), From: acceptedSK(after.Add(time.Millisecond), ""), To: "A$",
 	})
 	if err != nil {
@@ -74,9 +75,6 @@ func (s *Store) NewerAccepted(ctx context.Context, subject coalesce.Subject, aft
 	}
 	newer := make(map[string][]coalesce.Accepted)
 	for _, it := range list {
-		if s.expired(it) {
-			continue
-		}
 		head, digests, ok := bytes.Cut(it.Data, []byte("\n"))
 		if !ok || len(digests)%len(inboxDigest{}) != 0 {
 			return nil, fmt.Errorf("decode record %s %s: %d bytes are no list of inboxes", it.PK, it.SK, len(it.Data))
@@ -95,11 +93,7 @@ func (s *Store) NewerAccepted(ctx context.Context, subject coalesce.Subject, aft
 }
 
 func (s *Store) Cancelled(ctx context.Context, ids []activity.ID) (map[activity.ID]bool, error) {
-	keys := make([]table.Key, len(ids))
-	for i, id := range ids {
-		keys[i] = recordKey(id)
-	}
-	items, err := s.t.Get(ctx, keys...)
+	items, err := s.t.Get(ctx, keysOf(ids, recordKey)...)
 	if err != nil {
 		return nil, fmt.Errorf("read whether activities were cancelled: %w", err)
 	}
@@ -121,19 +115,8 @@ func (s *Store) Cancelled(ctx context.Context, ids []activity.ID) (map[activity.
 // has looks for d in a sorted list of digests.
 func has(digests []byte, d inboxDigest) bool {
 	const size = len(d)
-	from, to := 0, len(digests)/size
-	for from < to {
-		mid := (from + to) / 2
-		switch bytes.Compare(digests[mid*size:(mid+1)*size], d[:]) {
-		case 0:
-			return true
-		case -1:
-			from = mid + 1
-		default:
-			to = mid
-		}
-	}
-	return false
+	_, found := sort.Find(len(digests)/size, func(i int) int { return bytes.Compare(d[:], digests[i*size:(i+1)*size]) })
+	return found
 }
 
 // deliveredKey spreads the inboxes of a subject over partitions: a partition

@@ -48,12 +48,10 @@ func (s *Store) KeepContent(ctx context.Context, a activity.Activity, until time
 }
 
 func (s *Store) Content(ctx context.Context, id activity.ID) (activity.Activity, error) {
-	k := contentKey(id)
-	items, err := s.t.Get(ctx, k)
+	it, _, err := s.one(ctx, contentKey(id))
 	if err != nil {
 		return activity.Activity{}, fmt.Errorf("read activity %s: %w", id, err)
 	}
-	it, _ := s.live(items, k)
 	if it == nil {
 		return activity.Activity{}, fmt.Errorf("activity %s: %w", id, ledger.ErrNoContent)
 	}

@@ -24,15 +24,12 @@ func (s *Store) PutCounts(ctx context.Context, day, process string, counts map[s
 }
 
 func (s *Store) CountsOf(ctx context.Context, day string) (map[string]int, error) {
-	items, _, err := s.t.Query(ctx, table.Range{PK: countsPK(day)})
+	items, _, err := s.page(ctx, table.Range{PK: countsPK(day)})
 	if err != nil {
 		return nil, fmt.Errorf("read counts: %w", err)
 	}
 	sum := map[string]int{}
 	for _, it := range items {
-		if s.expired(it) {
-			continue
-		}
 		var counts map[string]int
 		if err := decode(it, &counts); err != nil {
 			return nil, err

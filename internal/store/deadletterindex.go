@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"fedpost/internal/activity"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/table"
-	"fedpost/internal/message"
 )
 
 // Each dead letter has a second item, of one write unit, in the index of its host, with the name
@@ -59,14 +58,9 @@ func indexed(sk string) (deadletter.Name, error) {
 	if len(f) != 6 {
 		return deadletter.Name{}, fmt.Errorf("%q is not a key of the index of dead letters", sk)
 	}
-	n := deadletter.Name{Day: f[1], Unit: message.Unit{Activity: activity.ID(f[2])}}
-	var errs []error
-	for i, p := range []*int{&n.Chunk, &n.Position, &n.Generation} {
-		var err error
-		*p, err = strconv.Atoi(f[3+i])
-		errs = append(errs, err)
-	}
-	return n, errors.Join(errs...)
+	u, err := parseUnit(f[2:])
+	n := deadletter.Name{Day: f[1], Unit: u}
+	return n, err
 }
 
 // longestIndexedType is how much of an activity's type the index has, in bytes.
@@ -84,7 +78,7 @@ func (s *Store) indexDeadLetters(ctx context.Context, ls []deadletter.DeadLetter
 		key := hostIndexKey(l)
 		items[key] = table.Item{Key: key, Data: indexedType(l.Activity.Type), Expires: l.Forget}
 	}
-	return s.t.PutAll(ctx, values(items))
+	return s.t.PutAll(ctx, slices.Collect(maps.Values(items)))
 }
 
 // hostIndexAt is a place in the index of a host: the last sort key that was read of a part
@@ -95,7 +89,6 @@ type hostIndexAt struct {
 	after string
 }
 
-// hostIndexCursor begins the cursors of lists by host.
 const hostIndexCursor = "host."
 
 func (a hostIndexAt) String() string {
@@ -118,7 +111,6 @@ func parseHostIndexCursor(s string, parts []string) (hostIndexAt, error) {
 	return hostIndexAt{n, f[1], f[2]}, nil
 }
 
-// deadLettersAt returns dead letters that f selects by their host.
 func (s *Store) deadLettersAt(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
 	return s.walkHostIndex(ctx, f, hostIndexParts, cursor, limit)
 }
@@ -150,12 +142,12 @@ func (s *Store) LeaveDead(ctx context.Context, ls []deadletter.DeadLetter) error
 		l.Delivery.Revive = time.Time{}
 		whole = append(whole, l)
 	}
-	err := s.t.PutAll(ctx, values(moved))
+	err := s.t.PutAll(ctx, slices.Collect(maps.Values(moved)))
 	if len(whole) > 0 {
 		err = errors.Join(err, s.AddDeadLetters(ctx, whole))
 	}
 	if err == nil {
-		err = s.t.DeleteAll(ctx, distinct(old))
+		err = s.t.DeleteAll(ctx, slices.Collect(maps.Keys(old)))
 	}
 	if err != nil {
 		return fmt.Errorf("leave dead what is not revived: %w", err)
@@ -177,9 +169,7 @@ func (s *Store) walkHostIndex(ctx context.Context, f deadletter.Filter, parts []
 			at.part = parts[i]
 			r := table.Prefix(hostIndexPK(f.Host, at.shard), at.part+"#")
 			r.From = max(r.From, at.part+"#"+day)
-			if at.after != "" {
-				r.From = max(r.From, at.after+"\x00")
-			}
+			r.From = max(r.From, after(at.after))
 			for more := true; more; {
 				if len(ls) >= limit || read >= deadLetterReads {
 					return ls, at.String(), nil

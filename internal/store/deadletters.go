@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,13 +74,12 @@ func (s *Store) Named(ctx context.Context, names []deadletter.Name) ([]deadlette
 	return s.deadLettersNamed(ctx, deadletter.Filter{}, names)
 }
 
-// deadLettersNamed returns those of the named dead letters that exist and that f selects.
 func (s *Store) deadLettersNamed(ctx context.Context, f deadletter.Filter, names []deadletter.Name) ([]deadletter.DeadLetter, error) {
 	found, err := s.t.Get(ctx, keysOf(names, deadLetterKey)...)
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
 	}
-	return s.deadLetters(ctx, f, values(found), "")
+	return s.deadLetters(ctx, f, slices.Collect(maps.Values(found)), "")
 }
 
 func (s *Store) RemoveDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) error {
@@ -91,7 +91,7 @@ func (s *Store) RemoveDeadLetters(ctx context.Context, ls []deadletter.DeadLette
 			keys[hostIndexKeyIn(staysDead, l)] = true
 		}
 	}
-	if err := s.t.DeleteAll(ctx, distinct(keys)); err != nil {
+	if err := s.t.DeleteAll(ctx, slices.Collect(maps.Keys(keys))); err != nil {
 		return fmt.Errorf("remove dead letters: %w", err)
 	}
 	return nil
@@ -290,10 +290,8 @@ func damagedDeadLetter(it table.Item, host string, err error) deadletter.DeadLet
 		l.Died, _ = time.Parse(time.DateOnly, f[1]) // a bad day selects no dead letter
 	}
 	if f := strings.Split(it.SK, "#"); len(f) == 4 {
-		l.Activity.ID = activity.ID(f[0])
-		for i, n := range []*int{&l.Last.Chunk, &l.Last.Position, &l.Last.Generation} {
-			*n, _ = strconv.Atoi(f[1+i])
-		}
+		u, _ := parseUnit(f)
+		l.Activity.ID, l.Last.Chunk, l.Last.Position, l.Last.Generation = u.Activity, u.Chunk, u.Position, u.Generation
 	}
 	return l
 }

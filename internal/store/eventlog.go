@@ -97,7 +97,6 @@ func unpackEvents(it table.Item) (l logItem, err error) {
 	return l, eventPacking.unpack(it, &l.eventItem)
 }
 
-// logEnd is what a writer has to know of a log.
 type logEnd struct {
 	last *logItem // nil: the log is empty
 	// known has the ids of all events in the log since a time.
@@ -115,7 +114,6 @@ type logWriters struct {
 // mostKnown bounds how many ids of events a process keeps of a log.
 const mostKnown = 10_000
 
-// logEnd reads a log back from its end to a time, or to what is known of it.
 func (s *Store) logEnd(ctx context.Context, shard int, since time.Time) (logEnd, error) {
 	log := s.logs[shard]
 	end := log.known
@@ -140,7 +138,6 @@ func (s *Store) logEnd(ctx context.Context, shard int, since time.Time) (logEnd,
 	return end, nil
 }
 
-// readLog adds to an end what the log has from an item on.
 func (s *Store) readLog(ctx context.Context, shard int, from string, end *logEnd) error {
 	r := table.Range{PK: eventPK(shard), From: from, Newest: true, Limit: 2}
 	for {
@@ -263,7 +260,6 @@ func pause(ctx context.Context, longest time.Duration) error {
 	return ctx.Err()
 }
 
-// nextItem is the write of the item behind last.
 func (s *Store) nextItem(t appending, start *table.Item, last *logItem, es []events.Event) ([]table.Op, error) {
 	at, expires := s.now(), s.now().Add(s.keepEvents)
 	if t.until.After(at) {

@@ -17,7 +17,6 @@ import (
 
 var _ events.Store = (*Store)(nil)
 
-// eventPacking is for items of the logs of events.
 var eventPacking = newPacking('1', best, ``+
 	`,"h":"","n":2,"s":1700000000000,"a":"`+
 	`{"i":"evt_","k":"server.gone","k":"server.exhausted","k":"server.recovered","k":"server.unhealthy","h":"`+
@@ -142,26 +141,17 @@ func (s *Store) countGone(ctx context.Context, es []events.Event, counted map[st
 	return g.Wait()
 }
 
-// countOne counts one answer of an inbox.
 func (s *Store) countOne(ctx context.Context, inbox, id string) (gone, error) {
 	key := goneKey(inbox)
 	for try := range conflictTries {
-		items, err := s.t.Get(ctx, key)
+		c := gone{Inbox: inbox, Since: millis(s.now())}
+		_, cond, err := s.find(ctx, key, &c)
 		if err != nil {
 			return gone{}, fmt.Errorf("count the answers of %s: %w", inbox, err)
 		}
-		c := gone{Inbox: inbox, Since: millis(s.now())}
-		there, cond := s.live(items, key)
-		if there != nil {
-			if err := decode(*there, &c); err != nil {
-				return gone{}, err
-			}
-		}
-		for i, known := range c.Recent {
-			if known == id {
-				c.Count -= len(c.Recent) - 1 - i
-				return c, nil
-			}
+		if i := slices.Index(c.Recent, id); i >= 0 {
+			c.Count -= len(c.Recent) - 1 - i
+			return c, nil
 		}
 		c.Count++
 		if c.Recent = append(c.Recent, id); len(c.Recent) > recentGone {

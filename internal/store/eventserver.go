@@ -8,7 +8,6 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// swapServer is swap of a server's state whose change is worth an event.
 func (s *Store) swapServer(ctx context.Context, it *table.Item, cond table.Cond, key string, t circuit.Transition) error {
 	host, _ := circuit.HostOf(key)
 	switch quiet, err := s.OfWebhook(ctx, host); {
@@ -24,7 +23,6 @@ func (s *Store) swapServer(ctx context.Context, it *table.Item, cond table.Cond,
 	return s.swapWithEvent(ctx, it, cond, events.OfServer(kind, host, t.Why, t.Since))
 }
 
-// swapWithEvent is swap with an event in the same transaction.
 func (s *Store) swapWithEvent(ctx context.Context, it *table.Item, cond table.Cond, e events.Event) error {
 	it.Fence = newFence()
 	now := s.now()

@@ -53,19 +53,18 @@ const (
 )
 
 func (s *Store) Watch(ctx context.Context, id activity.ID, about events.About, forget time.Time) error {
-	key := watchKey(id)
-	items, err := s.t.Get(ctx, key)
+	there, free, err := s.one(ctx, watchKey(id))
 	if err != nil {
 		return fmt.Errorf("watch activity %s: %w", id, err)
 	}
-	if there, _ := s.live(items, key); there != nil {
+	if there != nil {
 		return nil
 	}
 	it, err := watchItem(id, watched{About: about, Since: millis(s.now())}, s.now().Add(firstLook), forget)
 	if err != nil {
 		return err
 	}
-	err = s.t.Put(ctx, it, table.Free(s.now()))
+	err = s.t.Put(ctx, it, free)
 	if err != nil && !errors.Is(err, table.ErrConflict) {
 		return fmt.Errorf("watch activity %s: %w", id, err)
 	}
@@ -73,15 +72,14 @@ func (s *Store) Watch(ctx context.Context, id activity.ID, about events.About, f
 }
 
 func (s *Store) Finish(ctx context.Context, id activity.ID) error {
-	items, err := s.t.Get(ctx, watchKey(id))
+	it, _, err := s.one(ctx, watchKey(id))
 	if err != nil {
 		return fmt.Errorf("finish activity %s: %w", id, err)
 	}
-	it, ok := items[watchKey(id)]
-	if !ok {
+	if it == nil {
 		return nil
 	}
-	_, err = s.finish(ctx, id, it)
+	_, err = s.finish(ctx, id, *it)
 	return err
 }
 

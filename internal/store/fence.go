@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 
 	"fedpost/internal/engine/table"
 )
@@ -63,11 +64,44 @@ func errContended(k table.Key) error {
 
 // found returns the item that a swap conflicted with.
 func found(err error) (it *table.Item, conflict bool) {
-	var c *table.ConflictError
-	if errors.As(err, &c) {
+	if c, ok := errors.AsType[*table.ConflictError](err); ok {
 		return c.Found, true
 	}
 	return nil, false
+}
+
+// one returns the item of a key as live does.
+func (s *Store) one(ctx context.Context, k table.Key) (*table.Item, table.Cond, error) {
+	items, err := s.t.Get(ctx, k)
+	it, cond := s.live(items, k)
+	return it, cond, err
+}
+
+// find reads the JSON of a key's item into v. It returns nil if there is no item.
+func (s *Store) find(ctx context.Context, k table.Key, v any) (*table.Item, table.Cond, error) {
+	it, cond, err := s.one(ctx, k)
+	if it != nil {
+		err = decode(*it, v)
+	}
+	return it, cond, err
+}
+
+// page reads a range. It returns the items that have not expired, and the sort key to go on after,
+// empty at the end.
+func (s *Store) page(ctx context.Context, r table.Range) (items []table.Item, last string, err error) {
+	items, more, err := s.t.Query(ctx, r)
+	if more {
+		last = items[len(items)-1].SK
+	}
+	return slices.DeleteFunc(items, s.expired), last, err
+}
+
+// after is the first sort key behind another one, or the beginning of a range for none.
+func after(sk string) string {
+	if sk == "" {
+		return ""
+	}
+	return sk + "\x00"
 }
 
 // live returns the item of a key unless it is missing or expired, and the condition of a write that

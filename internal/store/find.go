@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +45,6 @@ const (
 	oldListName = "F#%s#%d"
 )
 
-// senderPart is the part of sort keys that is of one sender.
 func senderPart(sender string) string { return digest(sender, 8) + "#" }
 
 // backwards is larger for earlier times, so that the latest activity sorts first.
@@ -73,7 +74,7 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 			items[k] = table.Item{Key: k, Data: data, Expires: l.Forget}
 		}
 	}
-	if err := s.t.PutAll(ctx, values(items)); err != nil {
+	if err := s.t.PutAll(ctx, slices.Collect(maps.Values(items))); err != nil {
 		return fmt.Errorf("list activities: %w", err)
 	}
 	return nil
@@ -202,9 +203,7 @@ func (s *Store) listed(f ledger.Sought, it table.Item) (ledger.Listed, bool, err
 		ID: activity.ID(it.SK[strings.LastIndexByte(it.SK, '#')+1:]), ActivityID: i.ActivityID, Sender: i.Sender, Actor: i.Actor,
 		Type: i.Type, KeyID: i.KeyID, Object: i.Object, Bytes: i.Bytes, CreatedAt: fromMillis(i.CreatedAt), Forget: it.Expires,
 	}
-	if l.Actor == "" {
-		l.Actor = l.Sender
-	}
+	l.Actor = cmp.Or(l.Actor, l.Sender)
 	ok := (f.ID == "" || f.ID == l.ID) && (f.ActivityID == "" || f.ActivityID == l.ActivityID) && (f.Sender == "" || f.Sender == l.Sender) && !l.CreatedAt.Before(f.Since)
 	return l, ok, nil
 }

@@ -103,7 +103,6 @@ func (s *Store) inspectOne(ctx context.Context, k *ledger.Known, u message.Unit,
 	return nil
 }
 
-// read fetches the items of a unit.
 func (s *Store) read(ctx context.Context, u message.Unit) (map[table.Key]table.Item, error) {
 	record, pk := recordKey(u.Activity), activityPK(u.Activity)
 	if u.Position != message.Whole {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -84,7 +85,7 @@ func (s *Store) putLight(ctx context.Context, all []carrier) (others []carrier, 
 		}
 		items[it.Key] = it
 	}
-	return others, s.t.PutAll(ctx, values(items))
+	return others, s.t.PutAll(ctx, slices.Collect(maps.Values(items)))
 }
 
 // keepFor keeps bodies that are stored once for items that need them for longer than was promised,

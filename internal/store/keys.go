@@ -89,18 +89,12 @@ func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
 func (s *Store) Key(ctx context.Context, id string) (keys.Sealed, error) {
 	k := keys.Sealed{ID: id}
 	for range 2 {
-		found, err := s.readKey(ctx, sealedKey(id), &k)
-		if err != nil || found {
+		err := s.readKey(ctx, sealedKey(id), &k)
+		if !errors.Is(err, keys.ErrNotFound) {
 			return k, err
 		}
-		if found, err = s.readKey(ctx, publicKey(id), &k); err != nil {
+		if err = s.readKey(ctx, publicKey(id), &k); err != nil || len(k.Private) > 0 {
 			return k, err
-		}
-		if !found {
-			break
-		}
-		if len(k.Private) > 0 {
-			return k, nil
 		}
 		// The key was put between the two reads.
 	}
@@ -109,27 +103,19 @@ func (s *Store) Key(ctx context.Context, id string) (keys.Sealed, error) {
 
 func (s *Store) PublicKey(ctx context.Context, id string) (keys.Public, error) {
 	var k shownKey
-	found, err := s.readKey(ctx, publicKey(id), &k)
-	if err != nil {
-		return keys.Public{}, err
-	}
-	if !found {
-		return keys.Public{}, keys.ErrNotFound
-	}
-	return keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, nil
+	err := s.readKey(ctx, publicKey(id), &k)
+	return keys.Public{ID: id, Type: k.Type, PublicPEM: k.PublicPEM}, err
 }
 
-// readKey reads an item into v and reports whether there is one.
-func (s *Store) readKey(ctx context.Context, key table.Key, v any) (bool, error) {
-	items, err := s.t.Get(ctx, key)
-	if err != nil {
-		return false, fmt.Errorf("read key: %w", err)
+func (s *Store) readKey(ctx context.Context, key table.Key, v any) error {
+	it, _, err := s.find(ctx, key, v)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read key: %w", err)
+	case it == nil:
+		return keys.ErrNotFound
 	}
-	it, ok := items[key]
-	if !ok {
-		return false, nil
-	}
-	return true, decode(it, v)
+	return nil
 }
 
 func (s *Store) DeleteKey(ctx context.Context, id string) error {
@@ -141,15 +127,11 @@ func (s *Store) DeleteKey(ctx context.Context, id string) error {
 }
 
 func (s *Store) ListKeys(ctx context.Context, cursor string, limit int) ([]keys.Public, string, error) {
-	r := table.Range{PK: keyList, Limit: max(1, limit)}
-	if cursor != "" {
-		after, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err != nil {
-			return nil, "", fmt.Errorf("%w: %q", keys.ErrBadCursor, cursor)
-		}
-		r.From = string(after) + "\x00"
+	from, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %q", keys.ErrBadCursor, cursor)
 	}
-	items, more, err := s.t.Query(ctx, r)
+	items, last, err := s.page(ctx, table.Range{PK: keyList, From: after(string(from)), Limit: max(1, limit)})
 	if err != nil {
 		return nil, "", err
 	}
@@ -161,9 +143,5 @@ func (s *Store) ListKeys(ctx context.Context, cursor string, limit int) ([]keys.
 		}
 		ks[i] = keys.Public{ID: k.ID, Type: k.Type, PublicPEM: k.PublicPEM}
 	}
-	next := ""
-	if more && len(items) > 0 {
-		next = base64.RawURLEncoding.EncodeToString([]byte(items[len(items)-1].SK))
-	}
-	return ks, next, nil
+	return ks, base64.RawURLEncoding.EncodeToString([]byte(last)), nil
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"fedpost/internal/engine/table"
@@ -22,10 +24,7 @@ func (s *Store) Limits(ctx context.Context, hosts ...string) (map[string]ratelim
 		return nil, fmt.Errorf("read rate limits: %w", err)
 	}
 	limits := make(map[string]ratelimit.Limit, len(items))
-	for _, it := range items {
-		if s.expired(it) {
-			continue
-		}
+	for _, it := range slices.DeleteFunc(slices.Collect(maps.Values(items)), s.expired) {
 		l := ratelimit.Limit{Host: strings.TrimPrefix(it.PK, limitPrefix), Version: it.Fence, Forget: it.Expires}
 		if err := decode(it, &l); err != nil {
 			return nil, err

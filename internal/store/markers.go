@@ -77,8 +77,7 @@ func (s *Store) ReleaseMarker(ctx context.Context, key, token string) error {
 // any more.
 func (s *Store) marker(ctx context.Context, key string, conflict error) (*dedup.Marker, error) {
 	var it table.Item
-	var ce *table.ConflictError
-	if errors.As(conflict, &ce) && ce.Found != nil {
+	if ce, ok := errors.AsType[*table.ConflictError](conflict); ok && ce.Found != nil {
 		it = *ce.Found
 	} else {
 		k := markerKey(key)

@@ -16,7 +16,6 @@ type merged struct {
 	queries int
 }
 
-// mergedList is what was read of one range and not returned yet.
 type mergedList struct {
 	rest  table.Range // what is to be read; its Limit is how much at once
 	items []table.Item
@@ -33,12 +32,10 @@ const (
 )
 
 // merge returns the items of ranges whose sort keys are after a key, or all.
-func merge(t table.Table, ranges []table.Range, after string) *merged {
+func merge(t table.Table, ranges []table.Range, from string) *merged {
 	m := &merged{t: t}
 	for _, r := range ranges {
-		if after != "" {
-			r.From = after + "\x00"
-		}
+		r.From = max(r.From, after(from))
 		r.Limit = mergeFirst
 		if len(ranges) == 1 {
 			r.Limit = 100

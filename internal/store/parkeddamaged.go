@@ -99,12 +99,19 @@ func parseParkedKey(sk string) (u message.Unit, sequence string, ok bool) {
 	default:
 		return u, "", false
 	}
-	u.Activity = activity.ID(parts[0])
+	u, err := parseUnit(parts)
+	return u, sequence, err == nil && u.Activity != ""
+}
+
+// parseUnit reads the parts of a key that name a unit.
+func parseUnit(parts []string) (message.Unit, error) {
+	u := message.Unit{Activity: activity.ID(parts[0])}
 	for i, n := range []*int{&u.Chunk, &u.Position, &u.Generation} {
-		var err error
-		if *n, err = strconv.Atoi(parts[1+i]); err != nil || *n < 0 {
-			return u, "", false
+		part, err := strconv.ParseUint(parts[1+i], 10, 31)
+		if err != nil {
+			return u, err
 		}
+		*n = int(part)
 	}
-	return u, sequence, u.Activity != ""
+	return u, nil
 }

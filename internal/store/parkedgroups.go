@@ -10,10 +10,7 @@ import (
 
 func (s *Store) ParkedOf(ctx context.Context, key, group, cursor string, limit int) ([]parking.Parked, string, error) {
 	r := table.Prefix(lotPK(key, shard(group, parking.Shards)), groupPrefix(group))
-	r.Limit = limit
-	if cursor != "" {
-		r.From = cursor + "\x00"
-	}
+	r.From, r.Limit = max(r.From, after(cursor)), limit
 	ps, next, err := s.parkedIn(ctx, key, r)
 	if err != nil {
 		return nil, "", fmt.Errorf("read what is parked of group %q: %w", group, err)
@@ -21,7 +18,6 @@ func (s *Store) ParkedOf(ctx context.Context, key, group, cursor string, limit i
 	return ps, next, nil
 }
 
-// groupEnd is the cursor after all of a group.
 func groupEnd(group string) string { return groupPrefix(group) + "~" }
 
 func (s *Store) Heads(ctx context.Context, key string, shard int, cursor string, limit int) ([]parking.Parked, string, error) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -82,11 +83,7 @@ func (s *Store) Park(ctx context.Context, ps []parking.Parked) error {
 }
 
 func (s *Store) ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) ([]parking.Parked, string, error) {
-	r := table.Range{PK: lotPK(key, shard), Limit: limit}
-	if cursor != "" {
-		r.From = cursor + "\x00"
-	}
-	ps, next, err := s.parkedIn(ctx, key, r)
+	ps, next, err := s.parkedIn(ctx, key, table.Range{PK: lotPK(key, shard), From: after(cursor), Limit: limit})
 	if err != nil {
 		return nil, "", fmt.Errorf("read what is parked under %s: %w", key, err)
 	}
@@ -95,13 +92,9 @@ func (s *Store) ParkedUnder(ctx context.Context, key string, shard int, cursor s
 
 // parkedIn reads a range of a lot. It also returns the cursor to go on from.
 func (s *Store) parkedIn(ctx context.Context, key string, r table.Range) ([]parking.Parked, string, error) {
-	list, more, err := s.t.Query(ctx, r)
+	list, next, err := s.page(ctx, r)
 	if err != nil {
 		return nil, "", err
-	}
-	next := ""
-	if more {
-		next = list[len(list)-1].SK
 	}
 	ps, err := s.unpackParked(ctx, key, list)
 	return ps, next, err
@@ -124,10 +117,7 @@ func (s *Store) DueHeads(ctx context.Context, shard int, by time.Time, limit int
 func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item) ([]parking.Parked, error) {
 	ps := make([]parking.Parked, 0, len(list))
 	apart := make(map[activity.ID]int)
-	for _, it := range list {
-		if s.expired(it) {
-			continue
-		}
+	for _, it := range slices.DeleteFunc(list, s.expired) {
 		p, bodyParts, err := readParked(key, it)
 		switch {
 		case err != nil && parkedPacking.newer(it.Data):
@@ -183,19 +173,14 @@ func (s *Store) ParkedBefore(ctx context.Context, key, group, sequence string) (
 	r := table.Range{PK: lotPK(key, shard(group, parking.Shards)), From: groupPrefix(group), Limit: 10}
 	r.To = r.From + sequence
 	for {
-		list, more, err := s.t.Query(ctx, r)
+		list, last, err := s.page(ctx, r)
 		if err != nil {
 			return false, fmt.Errorf("read what is parked of group %q: %w", group, err)
 		}
-		for _, it := range list {
-			if !s.expired(it) {
-				return true, nil
-			}
+		if len(list) > 0 || last == "" {
+			return len(list) > 0, nil
 		}
-		if !more {
-			return false, nil
-		}
-		r.From = list[len(list)-1].SK + "\x00"
+		r.From = after(last)
 	}
 }
 
@@ -220,18 +205,15 @@ func (s *Store) CountParked(ctx context.Context, key string, most int) (int, err
 	n := 0
 	for shard := range parking.Shards {
 		r := table.Range{PK: lotPK(key, shard)}
-		for more := true; more && n < most; {
+		for n < most {
 			r.Limit = min(countPage, most-n)
-			var list []table.Item
-			var err error
-			if list, more, err = s.t.Query(ctx, r); err != nil {
+			list, last, err := s.page(ctx, r)
+			if err != nil {
 				return 0, fmt.Errorf("count what is parked under %s: %w", key, err)
 			}
-			for _, it := range list {
-				if !s.expired(it) {
-					n++
-				}
-				r.From = it.SK + "\x00"
+			n += len(list)
+			if r.From = after(last); last == "" {
+				break
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -113,7 +114,7 @@ func (s *Store) PutRecipients(ctx context.Context, id activity.ID, rs []ledger.R
 		keys[stateKey(id, r.Chunk)] = true
 		keys[ownKey(id, r.Chunk, r.Position)] = true
 	}
-	items, err := s.t.Get(ctx, distinct(keys)...)
+	items, err := s.t.Get(ctx, slices.Collect(maps.Keys(keys))...)
 	if err != nil {
 		return nil, fmt.Errorf("record recipients of activity %s: %w", id, err)
 	}
@@ -145,15 +146,7 @@ func keysOf[T any](all []T, key func(T) table.Key) []table.Key {
 	for _, one := range all {
 		set[key(one)] = true
 	}
-	return distinct(set)
-}
-
-func distinct(set map[table.Key]bool) []table.Key {
-	keys := make([]table.Key, 0, len(set))
-	for k := range set {
-		keys = append(keys, k)
-	}
-	return keys
+	return slices.Collect(maps.Keys(set))
 }
 
 // putRecipient records r, and reports whether the table then has r as given. items

@@ -1,9 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,10 +60,7 @@ func unpackServer(it table.Item) (circuit.State, error) {
 // unpackServers returns the states of those items that have not expired.
 func (s *Store) unpackServers(items []table.Item) ([]circuit.State, error) {
 	states := make([]circuit.State, 0, len(items))
-	for _, it := range items {
-		if s.expired(it) {
-			continue
-		}
+	for _, it := range slices.DeleteFunc(items, s.expired) {
 		st, err := unpackServer(it)
 		if err != nil {
 			return nil, err
@@ -75,7 +75,7 @@ func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit
 	if err != nil {
 		return nil, fmt.Errorf("read server states: %w", err)
 	}
-	all, err := s.unpackServers(values(items))
+	all, err := s.unpackServers(slices.Collect(maps.Values(items)))
 	states := make(map[string]circuit.State, len(all))
 	for _, st := range all {
 		states[st.Key] = st
@@ -87,18 +87,13 @@ func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit
 // state listed, behind the number of its partition.
 func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (states []circuit.State, next string, err error) {
 	limit = max(limit, 1)
-	lot, from := 0, ""
-	if cursor != "" {
-		number, after, _ := strings.Cut(cursor, " ")
-		if lot, err = strconv.Atoi(number); err != nil || lot < 0 || lot >= serverLots {
-			return nil, "", circuit.ErrCursor
-		}
-		if after != "" {
-			from = after + "\x00" // the next key after it
-		}
+	number, from, _ := strings.Cut(cmp.Or(cursor, "0 "), " ")
+	lot, err := strconv.Atoi(number)
+	if err != nil || lot < 0 || lot >= serverLots {
+		return nil, "", circuit.ErrCursor
 	}
 	for ; lot < serverLots; lot, from = lot+1, "" {
-		items, more, err := s.t.Query(ctx, table.Range{PK: serverPK(lot), From: from, Limit: limit - len(states)})
+		items, last, err := s.page(ctx, table.Range{PK: serverPK(lot), From: after(from), Limit: limit - len(states)})
 		if err != nil {
 			return nil, "", fmt.Errorf("list servers: %w", err)
 		}
@@ -108,9 +103,9 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 		}
 		states = append(states, some...)
 		switch {
-		case more:
+		case last != "":
 			// The partition has more: some items were expired, or the page is full.
-			return states, fmt.Sprintf("%d %s", lot, items[len(items)-1].SK), nil
+			return states, fmt.Sprintf("%d %s", lot, last), nil
 		case len(states) >= limit && lot+1 < serverLots:
 			return states, fmt.Sprintf("%d ", lot+1), nil
 		}

@@ -22,7 +22,6 @@ var (
 	_ peers.Schedule  = Sipher{}
 )
 
-// Sipher returns the Sipher protocol's storage in s.
 func (s *Store) Sipher() Sipher { return Sipher{s} }
 
 // sipherTries bounds the read-modify-writes of a record. It is high, because overlapping runs must
@@ -65,15 +64,9 @@ func (x Sipher) update(ctx context.Context, k table.Key, f func(*table.Item) (*t
 
 // list returns the items of a partition that have not expired.
 func (x Sipher) list(ctx context.Context, pk string) ([]table.Item, error) {
-	all, _, err := x.s.t.Query(ctx, table.Range{PK: pk})
+	all, _, err := x.s.page(ctx, table.Range{PK: pk})
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", pk, err)
 	}
-	live := all[:0]
-	for _, it := range all {
-		if !x.s.expired(it) {
-			live = append(live, it)
-		}
-	}
-	return live, nil
+	return all, nil
 }

@@ -49,17 +49,15 @@ func (x Sipher) Blocked(ctx context.Context, serverURL string) (*peers.Block, er
 
 // BlockOf returns the block of a server by its URL alone; nil if there is none.
 func (x Sipher) BlockOf(ctx context.Context, serverURL string) (*peers.Block, error) {
-	k := sipherBlockKey(serverURL)
-	items, err := x.s.t.Get(ctx, k)
+	b := new(peers.Block)
+	it, _, err := x.s.find(ctx, sipherBlockKey(serverURL), b)
 	if err != nil {
 		return nil, fmt.Errorf("read sipher block: %w", err)
 	}
-	it, ok := items[k]
-	if !ok {
+	if it == nil {
 		return nil, nil
 	}
-	b := new(peers.Block)
-	return b, decode(it, b)
+	return b, nil
 }
 
 func (x Sipher) Blocks(ctx context.Context) ([]peers.Block, error) {

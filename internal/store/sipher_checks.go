@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"fedpost/internal/engine/table"
@@ -58,10 +59,7 @@ func (x Sipher) DueChecks(ctx context.Context, now time.Time, limit int) ([]peer
 		return nil, fmt.Errorf("find due sipher checks: %w", err)
 	}
 	var due []peers.Check
-	for _, it := range items {
-		if x.s.expired(it) {
-			continue
-		}
+	for _, it := range slices.DeleteFunc(items, x.s.expired) {
 		var c peers.Check
 		if err := decode(it, &c); err != nil {
 			return nil, err

@@ -87,28 +87,23 @@ func (x Sipher) Follow(ctx context.Context, k follow.Key) (f follow.Follow, foun
 	if err != nil {
 		return f, false, err
 	}
-	items, err := x.s.t.Get(ctx, tk)
+	it, _, err := x.s.find(ctx, tk, &f)
 	if err != nil {
 		return f, false, fmt.Errorf("read follow: %w", err)
 	}
-	it, ok := items[tk]
-	if !ok {
-		return f, false, nil
-	}
-	return f, true, decode(it, &f)
+	return f, it != nil, nil
 }
 
 func (x Sipher) Follows(ctx context.Context, cursor string, limit int) (fs []follow.Follow, next string, err error) {
 	limit = max(limit, 1)
-	shard, from := 0, ""
+	shard := 0
 	if cursor != "" {
 		if _, err := fmt.Sscanf(cursor[:1], "%x", &shard); err != nil {
 			return nil, "", follow.ErrCursor
 		}
-		from = cursor + "\x00" // the next key after it
 	}
-	for ; shard < len(followShards); shard, from = shard+1, "" {
-		r := table.Range{PK: sipherFollowsPK + followShards[shard:shard+1], From: from, Limit: limit - len(fs)}
+	for ; shard < len(followShards); shard, cursor = shard+1, "" {
+		r := table.Range{PK: sipherFollowsPK + followShards[shard:shard+1], From: after(cursor), Limit: limit - len(fs)}
 		items, more, err := x.s.t.Query(ctx, r)
 		if err != nil {
 			return nil, "", fmt.Errorf("list follows: %w", err)

@@ -53,17 +53,15 @@ func (x Sipher) change(ctx context.Context, url string, f func(*peers.Server) er
 }
 
 func (x Sipher) Server(ctx context.Context, url string) (peers.Server, error) {
-	k := sipherServerKey(url)
-	items, err := x.s.t.Get(ctx, k)
-	if err != nil {
-		return peers.Server{}, fmt.Errorf("read sipher server: %w", err)
-	}
-	it, _ := x.s.live(items, k)
-	if it == nil {
-		return peers.Server{}, peers.ErrUnknown
-	}
 	var r peers.Server
-	return r, decode(*it, &r)
+	it, _, err := x.s.find(ctx, sipherServerKey(url), &r)
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("read sipher server: %w", err)
+	case it == nil:
+		return r, peers.ErrUnknown
+	}
+	return r, nil
 }
 
 func (x Sipher) Servers(ctx context.Context) ([]peers.Server, error) {
@@ -111,21 +109,13 @@ func (x Sipher) MakeKnown(ctx context.Context, url string) error {
 }
 
 func (x Sipher) ForgetStranger(ctx context.Context, url string) error {
-	k := sipherServerKey(url)
-	items, err := x.s.t.Get(ctx, k)
-	if err != nil {
-		return fmt.Errorf("read sipher server: %w", err)
-	}
-	it, ok := items[k]
-	if !ok {
-		return nil
-	}
 	var r peers.Server
-	if err := decode(it, &r); err != nil || !r.Stranger {
+	_, cond, err := x.s.find(ctx, sipherServerKey(url), &r)
+	if err != nil || !r.Stranger {
 		return err
 	}
 	// After a conflict the record stays, because it has just been changed.
-	if err := x.s.t.Delete(ctx, k, table.Fenced(it.Fence)); err != nil && !errors.Is(err, table.ErrConflict) {
+	if err := x.s.t.Delete(ctx, sipherServerKey(url), cond); err != nil && !errors.Is(err, table.ErrConflict) {
 		return fmt.Errorf("forget sipher server: %w", err)
 	}
 	return nil

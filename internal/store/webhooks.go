@@ -39,16 +39,14 @@ func unpackWebhook(it table.Item) (w webhook.Webhook, err error) {
 }
 
 func (s *Store) Webhook(ctx context.Context, id string) (webhook.Webhook, error) {
-	key := webhookKey(id)
-	items, err := s.t.Get(ctx, key)
-	if err != nil {
+	it, _, err := s.one(ctx, webhookKey(id))
+	switch {
+	case err != nil:
 		return webhook.Webhook{}, fmt.Errorf("webhook %s: %w", id, err)
-	}
-	it, ok := items[key]
-	if !ok {
+	case it == nil:
 		return webhook.Webhook{}, webhook.ErrNotFound
 	}
-	return unpackWebhook(it)
+	return unpackWebhook(*it)
 }
 
 func webhookWrite(w webhook.Webhook) (table.Item, table.Cond, error) {

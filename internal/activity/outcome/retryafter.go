@@ -76,11 +76,4 @@ func RateLimitReset(value string, now time.Time) (at time.Time, ok bool) {
 	return now.Add(min(pause+rounded, MaxPause)), true
 }
 
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
-}
+func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }

@@ -44,7 +44,6 @@ func Clean(s string, limit int) string {
 	return b.String()
 }
 
-// Cleaned returns o with its texts cleaned and cut.
 func (o Outcome) Cleaned() Outcome {
 	o.Err, o.Response, o.Note = Text(o.Err), Text(o.Response), Text(o.Note)
 	return o

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,7 +17,6 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// DeadLetterRoutes are the routes of dead letters.
 func DeadLetterRoutes(d deadletter.Current, r deadletter.FailedRetrier, now func() time.Time) []api.Route {
 	h := deadHandlers{d, r.Retrier.Reviver, r, now}
 	return []api.Route{
@@ -141,9 +141,7 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Check(); err != nil {
 		return err
 	}
-	if limit == 0 {
-		limit = retryDefault
-	}
+	limit = cmp.Or(limit, retryDefault)
 	var done client.Retried
 	done.Retried, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
 		return h.reviver.Revive(r.Context(), f, cursor, most)

@@ -17,7 +17,6 @@ import (
 	"fedpost/internal/ledger/events"
 )
 
-// EventRoutes are the routes of the feed of events.
 func EventRoutes(f events.Feed) []api.Route {
 	h := eventHandlers{f, make(chan struct{}, mostWaiting)}
 	return []api.Route{route("GET /v1/events", h.list)}

@@ -25,7 +25,6 @@ type Finder interface {
 	CancelActivity(ctx context.Context, id activity.ID) error
 }
 
-// FindRoutes are the routes that list activities, and cancel many.
 func FindRoutes(f Finder, now func() time.Time) []api.Route {
 	h := findHandler{f, now}
 	return []api.Route{route("GET /v1/activities", h.list), route("POST /v1/activities/cancel", h.cancel)}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -113,9 +114,7 @@ func (h outboxHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	if err := in.Check(); err != nil {
 		return err
 	}
-	if limit == 0 {
-		limit = retryDefault
-	}
+	limit = cmp.Or(limit, retryDefault)
 	n, err := h.rows.Retry(r.Context(), id, limit)
 	if err != nil {
 		return api.RecordProblem(err)

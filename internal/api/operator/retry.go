@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -14,18 +13,7 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// Retrier gives recipients of an activity fresh attempts.
-type Retrier interface {
-	Retry(ctx context.Context, id activity.ID, c deadletter.Choice, cursor string, end time.Time) (deadletter.Retried, error)
-}
-
-// Forgetter forgets an activity.
-type Forgetter interface {
-	Forget(ctx context.Context, id activity.ID) error
-}
-
-// ActivityRoutes are the routes that retry recipients of an activity, and delete one.
-func ActivityRoutes(r Retrier, f Forgetter, now func() time.Time) []api.Route {
+func ActivityRoutes(r deadletter.Retrier, f deadletter.Forgetter, now func() time.Time) []api.Route {
 	h := retryHandler{r, now}
 	return []api.Route{
 		route("POST /v1/activities/{id}/retry", h.retry),
@@ -33,7 +21,7 @@ func ActivityRoutes(r Retrier, f Forgetter, now func() time.Time) []api.Route {
 	}
 }
 
-func forget(w http.ResponseWriter, r *http.Request, f Forgetter) error {
+func forget(w http.ResponseWriter, r *http.Request, f deadletter.Forgetter) error {
 	id, err := api.PathID(r)
 	if err != nil {
 		return err
@@ -49,7 +37,7 @@ func forget(w http.ResponseWriter, r *http.Request, f Forgetter) error {
 }
 
 type retryHandler struct {
-	retrier Retrier
+	retrier deadletter.Retrier
 	now     func() time.Time
 }
 

@@ -15,7 +15,6 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// ServerRoutes are the routes of servers.
 func ServerRoutes(s *registry.Service, lots Lots, now func() time.Time) []api.Route {
 	h := serverHandlers{s, lots, now}
 	return []api.Route{

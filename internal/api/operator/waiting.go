@@ -21,7 +21,6 @@ type Lots interface {
 	CountParked(ctx context.Context, key string, most int) (int, error)
 }
 
-// WaitingRoutes is the route that lists what waits for a server.
 func WaitingRoutes(l Lots) []api.Route {
 	return []api.Route{route("GET /v1/servers/{host}/waiting", waitingHandler{l}.list)}
 }

@@ -31,7 +31,6 @@ type webhookHandlers struct {
 	plain    bool
 }
 
-// stateOf is the state of a webhook.
 func stateOf(w webhook.Webhook) string {
 	switch {
 	case !w.DisabledAt.IsZero():
@@ -64,7 +63,6 @@ func (h webhookHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	return api.Answer(w, r, http.StatusOK, page)
 }
 
-// noWebhook is the problem of an error about a webhook.
 func noWebhook(err error) error {
 	switch {
 	case errors.Is(err, webhook.ErrNotFound):

@@ -15,7 +15,6 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// activityList is the page that finds activities.
 type activityList struct {
 	ID, Actor, Since, State string // what is sought
 	Sinces, States          []choice
@@ -33,7 +32,6 @@ var sinces = []choice{{"1h", "the last hour"}, {"1d", "the last day"}, {"7d", "t
 
 var sinceTimes = map[string]time.Duration{"1h": time.Hour, "1d": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "60d": 60 * 24 * time.Hour}
 
-// soughtStates are the choices of a state, problems first.
 var soughtStates = []choice{
 	{"", "any"},
 	{"dead", "some dead"},
@@ -79,7 +77,6 @@ func (p *Page) activities(v *visit) error {
 	return v.show("activities", view{Title: "Activities", Nav: "activities", Data: l})
 }
 
-// oneActivity is the page of one activity.
 type oneActivity struct {
 	client.Status
 	About   *client.FoundActivity // nil: it is in no list, such as a Sipher job

@@ -7,7 +7,6 @@ import (
 	"fedpost/client"
 )
 
-// aboutActivity is the question before an action on an activity.
 func aboutActivity(act string, a client.Status) (question, bool) {
 	q, ok := map[string]question{
 		"cancel": {
@@ -81,7 +80,6 @@ func (p *Page) actActivity(v *visit) error {
 // retrySteps is how many requests one retry makes at most, as the visitor waits.
 const retrySteps = 20
 
-// retryActivity retries page by page, and returns the name of the text for the visitor.
 func (v *visit) retryActivity(id string) (done string, err error) {
 	var body client.Retry
 	retried, unavailable := 0, 0

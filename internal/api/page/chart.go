@@ -94,7 +94,6 @@ func draw(id, title string, h client.History, kinds ...kind) chart {
 	return c
 }
 
-// Total is the sum of all kinds.
 func (c chart) Total() int {
 	sum := 0
 	for _, k := range c.Kinds {

@@ -23,7 +23,6 @@ type deadList struct {
 	Next    string
 }
 
-// deadGroup is the dead letters of one host.
 type deadGroup struct {
 	Host    string
 	N       int
@@ -62,7 +61,6 @@ func (p *Page) dead(v *visit) error {
 	return v.show("dead", view{Title: "Dead letters", Nav: "dead", Refresh: 30, Data: l})
 }
 
-// someDead reads the newest dead letters, page by page up to a bound.
 func (v *visit) someDead() (all client.DeadLetters, err error) {
 	query := url.Values{"limit": {strconv.Itoa(deadPage)}}
 	for range deadPages {

@@ -13,7 +13,6 @@ import (
 	"fedpost/client"
 )
 
-// eventList is the page of events, the newest first.
 type eventList struct {
 	Filters []filter
 	Events  []client.Event
@@ -21,7 +20,6 @@ type eventList struct {
 	Stream string
 }
 
-// about are the filters of the page of events.
 var about = []struct{ text, name, types string }{
 	{"All", "", ""},
 	{"Servers and webhooks", "servers", "server.unhealthy,server.exhausted,server.gone,server.recovered,webhook.disabled"},

@@ -47,7 +47,6 @@ type queueRow struct {
 	Dead bool
 }
 
-// queueOrder is the order in which queues are shown.
 var queueOrder = []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered, queue.Dead, queue.DeadOrdered}
 
 // shownServers is how many servers in trouble the overview lists.

@@ -10,6 +10,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -25,7 +26,6 @@ import (
 // ErrSignIn says that a secret is wrong.
 var ErrSignIn = errors.New("wrong secret")
 
-// Options of the page.
 type Options struct {
 	// Enter returns the client for a visitor with a secret, or an error that wraps ErrSignIn.
 	// For visitors who have not signed in the secret is empty.
@@ -51,11 +51,8 @@ type Page struct {
 	lately   inside.Lately
 }
 
-// New returns the page.
 func New(o Options) *Page {
-	if o.Secret == "" {
-		o.Secret = "API token"
-	}
+	o.Secret = cmp.Or(o.Secret, "API token")
 	p := &Page{o: o, mux: http.NewServeMux(), sessions: sessions{now: o.Now}, origin: http.NewCrossOriginProtection()}
 	p.lately = inside.Lately{Every: time.Minute, Now: o.Now}
 	p.open = session{form: secret()}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -67,9 +68,7 @@ func parse() map[string]*template.Template {
 // render writes a page whole or not at all.
 func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name string, shown view) {
 	shown.Of, shown.At = p.o.Of, p.o.Now()
-	if shown.Done == "" {
-		shown.Done = done[r.URL.Query().Get("done")]
-	}
+	shown.Done = cmp.Or(shown.Done, done[r.URL.Query().Get("done")])
 	var b bytes.Buffer
 	if err := pages()[name].Execute(&b, shown); err != nil {
 		p.o.Log.ErrorContext(r.Context(), "render page", "page", name, "error", err)

@@ -38,7 +38,6 @@ type choice struct{ Value, Text string }
 // reason is the field for an operator's reason.
 var reason = field{Name: "reason", Label: "Reason (shown with the server)", Kind: "text"}
 
-// aboutServer is the question before an action on a server.
 func aboutServer(act, name string) (question, bool) {
 	subdomains := field{Name: "subdomains", Label: "All of its subdomains, too", Kind: "checkbox"}
 	q, ok := map[string]question{

@@ -13,7 +13,6 @@ import (
 	"fedpost/client"
 )
 
-// serverList is the page of servers.
 type serverList struct {
 	Filters []filter
 	Servers []client.Server
@@ -31,7 +30,6 @@ type filter struct {
 // troubled are the phases in which deliveries fail or wait because of the server.
 var troubled = []client.Phase{client.PhaseUnhealthy, client.PhaseHalfOpen, client.PhaseExhausted, client.PhaseRecovering}
 
-// perPhase is how many servers of one phase are shown together with others, and per page.
 const perPhase = 100
 
 func (p *Page) servers(v *visit) error {
@@ -128,7 +126,6 @@ func waiting(s client.Server) int {
 	return s.Waiting.Count
 }
 
-// serversOf lists a page of servers.
 func (v *visit) serversOf(l *serverList, phase string, query url.Values) error {
 	query.Set("limit", strconv.Itoa(perPhase))
 	query.Set("waiting", "true")
@@ -148,7 +145,6 @@ func (v *visit) serversOf(l *serverList, phase string, query url.Values) error {
 
 func serverPath(name string) string { return "/v1/servers/" + url.PathEscape(name) }
 
-// oneServer is the page of one server.
 type oneServer struct {
 	client.Server
 	Actions  []action

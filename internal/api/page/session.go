@@ -97,7 +97,6 @@ func (s *sessions) drop(name string) {
 	delete(s.all, name)
 }
 
-// signedIn is the session that a request's cookie names.
 func (p *Page) signedIn(r *http.Request) (s session, name string, ok bool) {
 	c, err := r.Cookie(cookieName)
 	if err != nil {

@@ -49,12 +49,10 @@ func acting(serve func(*visit) error) func(*visit) error {
 	}
 }
 
-// refuse is a refusal of the page itself.
 func refuse(status int, detail string) error {
 	return &client.Problem{Status: status, Title: http.StatusText(status), Detail: detail}
 }
 
-// problemOf is the API's answer in an error.
 func problemOf(err error) (*client.Problem, bool) {
 	var p *client.Problem
 	ok := errors.As(err, &p)
@@ -104,13 +102,11 @@ func (v *visit) get(path string, query url.Values, out any) error {
 	return v.api.Do(v.r.Context(), http.MethodGet, path, nil, out)
 }
 
-// show renders a page for the visitor.
 func (v *visit) show(name string, shown view) error {
 	v.showAs(http.StatusOK, name, shown)
 	return nil
 }
 
-// showAs renders a page with a status.
 func (v *visit) showAs(status int, name string, shown view) {
 	_, _, shown.SignedIn = v.page.signedIn(v.r)
 	shown.Inside, shown.Form, shown.Reads = true, v.form, v.reads

@@ -20,7 +20,6 @@ func (p *Page) webhooks(v *visit) error {
 
 func webhookPath(id string) string { return "/v1/webhooks/" + url.PathEscape(id) }
 
-// settingsOf are the fields of a webhook's settings.
 func settingsOf(w client.Webhook, fresh bool) []field {
 	kinds := make([]choice, len(events.Kinds))
 	for i, k := range events.Kinds {

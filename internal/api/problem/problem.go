@@ -14,7 +14,6 @@ import (
 	"fedpost/client"
 )
 
-// MediaType is the media type of a problem document.
 const MediaType = "application/problem+json"
 
 // Problem is a refusal that a handler returns as an error.
@@ -56,14 +55,12 @@ func (p *Problem) Error() string {
 	return p.Problem.Error()
 }
 
-// Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Cause }
 
 // Of returns err as a problem. Any other error becomes a 500 without its text, which may have hosts,
 // tables or secrets.
 func Of(err error) *Problem {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	return New(http.StatusInternalServerError,

@@ -125,7 +125,7 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 		if err != nil {
 			return nil, err
 		}
-		p.Bus, p.BusName = bus{eventbridge.Bus{Client: client, Name: c.EventBus.Name}}, c.EventBus.Name
+		p.Bus, p.BusName = eventbridge.Bus{Client: client, Name: c.EventBus.Name}, c.EventBus.Name
 	}
 	f := function{Ports: p, meter: metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)}
 	f.Metrics = f.meter
@@ -208,16 +208,4 @@ func (f function) end(ctx context.Context) {
 	if err := f.traces.Flush(ctx); err != nil {
 		f.Log.WarnContext(ctx, "the spans of this invocation are not sent yet", "error", err)
 	}
-}
-
-// bus adapts EventBridge to app.Bus.
-type bus struct{ eventbridge.Bus }
-
-// Put implements app.Bus.
-func (b bus) Put(ctx context.Context, all []app.BusEvent) error {
-	entries := make([]eventbridge.Entry, len(all))
-	for i, e := range all {
-		entries[i] = eventbridge.Entry(e)
-	}
-	return b.Bus.Put(ctx, entries)
 }

@@ -26,7 +26,6 @@ var (
 	ErrNotEmpty      = errors.New("the data folder is not empty")
 )
 
-// Contents is what was found in a backup.
 type Contents struct {
 	sqlite.Found
 	// Verified: the checksums were compared. Backups of earlier versions have none.

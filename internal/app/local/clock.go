@@ -55,7 +55,6 @@ func newClock(read func() (time.Time, time.Duration), asleep func() (time.Durati
 	return c
 }
 
-// Now is the time.
 func (c *Clock) Now() time.Time {
 	wall, awake := c.read()
 	ahead := wall.Sub(c.start.Add(awake))

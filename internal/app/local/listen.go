@@ -29,7 +29,6 @@ var (
 	ErrSocketTaken = errors.New("the socket's path is taken")
 )
 
-// AddressError says that an address is invalid.
 type AddressError struct{ error }
 
 // Unwrap returns the error that says why.
@@ -47,7 +46,6 @@ type opened struct {
 	url string // what people and clients call it
 }
 
-// open opens the listener.
 func (p ListenConfig) open(log *slog.Logger) (o opened, err error) {
 	path, socket := SocketPath(p.Listen)
 	switch {

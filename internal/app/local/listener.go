@@ -32,7 +32,6 @@ type boundedListener struct {
 	closed bool
 }
 
-// boundedConn is a connection of a boundedListener.
 type boundedConn struct {
 	net.Conn
 	listener *boundedListener

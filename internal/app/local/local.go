@@ -78,7 +78,6 @@ type Server struct {
 	under  *underway
 }
 
-// Start starts serving.
 func Start(o Options) (*Server, error) {
 	if err := o.Listen.check(); err != nil {
 		return nil, err
@@ -133,7 +132,6 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// ErrCutOff is the error of a Stop that ends while something is under way.
 var ErrCutOff = errors.New("stopped while work was under way")
 
 // Stop takes no new work and waits until the work under way is finished, or ctx ends. The error

@@ -115,7 +115,6 @@ func loopbackName(hostport string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// cannotListen is the error of an address that cannot be listened on, with what to do.
 func cannotListen(at string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("listen on %s: something listens there already: stop it, or choose another address with --listen (%w)", at, err)

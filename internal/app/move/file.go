@@ -65,7 +65,6 @@ func (l line) thing() thing {
 	return nil
 }
 
-// writer writes a file.
 type writer struct {
 	to    io.WriteCloser
 	lines int

@@ -9,7 +9,6 @@ import (
 	"fedpost/internal/protocol/webhook"
 )
 
-// Options of an import.
 type Options struct {
 	// Replace what differs.
 	Replace bool
@@ -41,7 +40,6 @@ func (f File) Import(ctx context.Context, to Installation, o Options) (Report, e
 	return apply(ctx, f, to, o)
 }
 
-// plan compares the file with the installation.
 func plan(ctx context.Context, f File, to Installation, o Options) (Report, error) {
 	progress.Begin(ctx, "comparing", f.part)
 	report, other := Report{}, []string{}

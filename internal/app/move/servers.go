@@ -125,7 +125,6 @@ func (s server) stands(ctx context.Context, to Installation) (standing, error) {
 	return worst, nil
 }
 
-// compare is the standing of something that may be there, and equal.
 func compare(there, equal bool) standing {
 	switch {
 	case !there:

@@ -81,7 +81,6 @@ func (p peer) write(ctx context.Context, to Installation, replace bool) error {
 	return x.SetKeys(ctx, p.URL, p.PublicKey, p.EncryptionKey, to.now())
 }
 
-// sipherBlock is the block of a Sipher server by its URL.
 type sipherBlock struct{ peers.Block }
 
 func (from Installation) sipherBlocks(ctx context.Context, put func(line) error) error {

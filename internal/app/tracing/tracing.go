@@ -108,7 +108,6 @@ func (e *Exporter) Tracer() *spans.Tracer {
 	return e.tracer
 }
 
-// ErrFlushing says that the collector has not answered within the time of Flush.
 var ErrFlushing = errors.New("the collector has not answered yet")
 
 // Flush sends what is queued, and waits for it until ctx ends. The sending then goes on, and

@@ -104,7 +104,6 @@ func backOff(n int) time.Duration {
 	return rand.N(min(firstDelay<<min(n, 10), longestWait)) + time.Millisecond
 }
 
-// SQS returns a client for SQS.
 func SQS(cfg aws.Config, env Getenv) (*sqs.Client, error) {
 	url, err := endpoint(env, "SQS")
 	if err != nil {
@@ -113,7 +112,6 @@ func SQS(cfg aws.Config, env Getenv) (*sqs.Client, error) {
 	return sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
 }
 
-// DynamoDB returns a client for DynamoDB.
 func DynamoDB(cfg aws.Config, env Getenv) (*dynamodb.Client, error) {
 	url, err := endpoint(env, "DYNAMODB")
 	if err != nil {
@@ -122,7 +120,6 @@ func DynamoDB(cfg aws.Config, env Getenv) (*dynamodb.Client, error) {
 	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
 }
 
-// KMS returns a client for KMS.
 func KMS(cfg aws.Config, env Getenv) (*kms.Client, error) {
 	url, err := endpoint(env, "KMS")
 	if err != nil {
@@ -131,7 +128,6 @@ func KMS(cfg aws.Config, env Getenv) (*kms.Client, error) {
 	return kms.NewFromConfig(cfg, func(o *kms.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
 }
 
-// EventBridge returns a client for EventBridge.
 func EventBridge(cfg aws.Config, env Getenv) (*eventbridge.Client, error) {
 	url, err := endpoint(env, "EVENTBRIDGE")
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 // ErrBadSecret says that a secret was read and does not have the required form.
 var ErrBadSecret = errors.New("the secret cannot be used")
 
-// Secrets returns a client for Secrets Manager.
 func Secrets(cfg aws.Config, env Getenv) (*secretsmanager.Client, error) {
 	url, err := endpoint(env, "SECRETS_MANAGER")
 	if err != nil {
@@ -23,7 +22,6 @@ func Secrets(cfg aws.Config, env Getenv) (*secretsmanager.Client, error) {
 	return secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
 }
 
-// SecretReader is the part of *secretsmanager.Client that ReadSecret needs.
 type SecretReader interface {
 	GetSecretValue(context.Context, *secretsmanager.GetSecretValueInput, ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error)
 }

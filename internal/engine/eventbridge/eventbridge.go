@@ -22,7 +22,7 @@ type Client interface {
 }
 
 // Entry is an event for a bus.
-type Entry struct {
+type Entry = struct {
 	Type string // detail-type
 	Time time.Time
 	JSON string // detail
@@ -42,7 +42,6 @@ const Source = "fedpost"
 // ErrNotTaken says that a bus has not taken entries, however often it was asked.
 var ErrNotTaken = errors.New("the event bus has not taken all events")
 
-// Bus is an event bus.
 type Bus struct {
 	Client Client
 	Name   string

@@ -60,5 +60,4 @@ type Depth struct {
 	Oldest           time.Time
 }
 
-// ErrNone says that an engine has no outbox.
 var ErrNone = errors.New("only fedpost on PostgreSQL has an outbox")

@@ -31,7 +31,6 @@ func (q *mq) Oldest(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(sent).UTC(), nil
 }
 
-// ask reads one row about the queue.
 func (q *mq) ask(ctx context.Context, statement string, dest ...any) error {
 	return q.reads.submit(ctx, "", func(b *pgx.Batch) {
 		b.Queue(q.sql(withNow+statement), q.clock(), string(q.name)).QueryRow(func(r pgx.Row) error { return r.Scan(dest...) })

@@ -31,7 +31,6 @@ func long(pk string) []byte {
 	return []byte(pk)
 }
 
-// columnsOfKeys are the columns of keys.
 func columnsOfKeys(keys []table.Key) (pks, sks [][]byte) {
 	for _, k := range keys {
 		pks, sks = append(pks, partition(k.PK)), append(sks, []byte(k.SK))

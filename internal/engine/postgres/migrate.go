@@ -63,7 +63,6 @@ func (e *Engine) migrate(ctx context.Context) error {
 	})
 }
 
-// ErrOlder says that a schema is missing, or older than this fedpost.
 var ErrOlder = errors.New("the schema is missing or of an older fedpost")
 
 // current returns an error unless the schema can be used as it is.

@@ -132,7 +132,6 @@ func (o Outbox) end(t *tx, rows []outbox.Row, verdicts []outbox.Verdict) error {
 	return t.run(func(b *pgx.Batch) { b.Queue(o.e.sql(endOutbox), ids, activities, problems, tried) })
 }
 
-// read reads one row.
 func (o Outbox) read(ctx context.Context, statement string, args []any, dest ...any) error {
 	return o.e.reads.submit(ctx, "", func(b *pgx.Batch) {
 		b.Queue(statement, args...).QueryRow(func(r pgx.Row) error { return r.Scan(dest...) })

@@ -39,7 +39,6 @@ import (
 	"fedpost/internal/engine/wakeup"
 )
 
-// DefaultSchema is the schema of the engine's tables.
 const DefaultSchema = "fedpost"
 
 // ErrClosed says that the engine was closed before the call began: the call did nothing.
@@ -96,9 +95,7 @@ func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 		schema: o.Schema, asIs: o.AsIs, now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, order: o.Type.FairOrders(), log: o.Log,
 		wake: wakeup.New(), stopped: make(chan struct{}), outboxRetention: cmp.Or(o.OutboxRetention, DefaultOutboxRetention),
 	}
-	if e.schema == "" {
-		e.schema = DefaultSchema
-	}
+	e.schema = cmp.Or(e.schema, DefaultSchema)
 	if e.log == nil {
 		e.log = slog.Default()
 	}

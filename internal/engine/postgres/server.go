@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,6 @@ const (
 	oldest = 140000
 )
 
-// ErrServer says that the engine cannot run on a server, and why.
 var ErrServer = errors.New("this server cannot be used")
 
 // poolConfig reads a URL or a list of keywords and values, as psql takes them.
@@ -43,9 +43,7 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 	if !strings.Contains(url, "pool_max_conns") {
 		c.MaxConns = connections
 	}
-	if c.ConnConfig.ConnectTimeout == 0 {
-		c.ConnConfig.ConnectTimeout = connectTime
-	}
+	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectTime)
 	// Keep-alives notice a server that vanishes without closing its connections, as in a failover.
 	d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}
 	c.ConnConfig.DialFunc = d.DialContext

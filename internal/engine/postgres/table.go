@@ -15,7 +15,6 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// tbl is the table of the engine.
 type tbl struct{ *Engine }
 
 const columnsOfItem = `i.pk, i.long_pk, i.sk, i.fence, i.data, i.expires, i.due_shard, i.due_at`
@@ -104,7 +103,6 @@ type query struct {
 	args      []any
 }
 
-// list reads the items of queries.
 func (t *tbl) list(ctx context.Context, queries ...query) (items []table.Item, err error) {
 	err = t.reads.submit(ctx, "", func(b *pgx.Batch) {
 		items = nil
@@ -206,7 +204,6 @@ func (t *tbl) apply(ctx context.Context, ops []table.Op) (failed []table.Op, err
 	return nil, err
 }
 
-// errFailed undoes a transaction of which a condition failed.
 var errFailed = errors.New("a condition failed")
 
 // lockOfItem orders the ops of a transaction by the rows that they lock.

@@ -241,7 +241,6 @@ func (e *Engine) learnEpoch(ctx context.Context, conn *pgxpool.Conn) (epoch stri
 	return epoch, err
 }
 
-// errAborted says that the server has undone a transaction.
 var errAborted = errors.New("the server has undone the transaction")
 
 // Codes of PostgreSQL: https://www.postgresql.org/docs/current/errcodes-appendix.html

@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Config holds the settings of a queue of an engine that keeps its messages itself.
 type Config struct {
@@ -23,12 +26,8 @@ func Configs(given map[Name]Config) map[Name]Config {
 		if !ok {
 			c.MaxReceives = receives
 		}
-		if c.Visibility == 0 {
-			c.Visibility = visibility
-		}
-		if c.Retention == 0 {
-			c.Retention = retention
-		}
+		c.Visibility = cmp.Or(c.Visibility, visibility)
+		c.Retention = cmp.Or(c.Retention, retention)
 		if n == n.DeadLetter() {
 			c.MaxReceives = 0
 		}

@@ -55,7 +55,6 @@ const (
 	FIFO Type = "fifo"
 )
 
-// FairOrders returns a FairOrder for each queue that is fair.
 func (t Type) FairOrders() map[Name]*FairOrder {
 	all := map[Name]*FairOrder{}
 	for _, n := range Names {
@@ -135,7 +134,6 @@ type Received struct {
 	Sequence     string    // FIFO: grows within a group, 20 digits
 }
 
-// ReceiveOptions bound one Receive.
 type ReceiveOptions struct {
 	Max        int           // 1 to MaxBatch
 	Wait       time.Duration // how long to wait for a first message, up to 20 s

@@ -85,7 +85,6 @@ func (e *Engine) open(path string) error {
 	return nil
 }
 
-// LockSuffix is the ending of the file of a lock.
 const LockSuffix = ".lock"
 
 // ErrInUse says that another process has a data file.
@@ -118,8 +117,7 @@ func Lock(path string) (release func() error, err error) {
 
 // busy adds what to do to an error that means that the file is in use.
 func busy(err error) error {
-	var se *sqlite.Error
-	if errors.As(err, &se) && se.Code()&0xff == sqlite3.SQLITE_BUSY {
+	if se, ok := errors.AsType[*sqlite.Error](err); ok && se.Code()&0xff == sqlite3.SQLITE_BUSY {
 		return fmt.Errorf("%w: stop the fedpost that runs on it, or wait until a restore of it has ended, or choose another data folder (%w)", ErrInUse, err)
 	}
 	return err

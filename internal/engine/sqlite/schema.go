@@ -103,7 +103,6 @@ func migrate(s *session) error {
 	return nil
 }
 
-// ErrNewer says that a file was written by a newer fedpost.
 var ErrNewer = errors.New("the file was written by a newer fedpost")
 
 func newer(version int) error {

@@ -9,7 +9,6 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// tbl is the table of the engine.
 type tbl struct{ *Engine }
 
 const selectItem = `SELECT pk, sk, fence, data, expires, coalesce(due_shard, ''), due_at FROM item `

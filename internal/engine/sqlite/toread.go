@@ -34,5 +34,4 @@ func (e *Engine) openToRead(path string) error {
 	return nil
 }
 
-// errToRead is the error of writes to an engine that was opened to read.
 var errToRead = fmt.Errorf("%w: the data file was opened to read", table.ErrReadOnly)

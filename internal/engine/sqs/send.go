@@ -60,8 +60,7 @@ func (q *Queue) sendError(err error, log *awssdk.AttemptLog) error {
 	case log.MayHaveActed():
 		return fmt.Errorf("send to the %s queue: it may or may not be sent: %w", q.name, err)
 	}
-	var contents *types.InvalidMessageContents
-	if errors.As(err, &contents) {
+	if _, ok := errors.AsType[*types.InvalidMessageContents](err); ok {
 		return fmt.Errorf("send to the %s queue: %w: %w", q.name, queue.ErrInvalid, err)
 	}
 	return fmt.Errorf("send to the %s queue: %w: %w", q.name, queue.ErrNotSent, err)

@@ -25,7 +25,6 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Queue is one SQS queue.
 type Queue struct {
 	url  string
 	name queue.Name
@@ -50,7 +49,6 @@ type call[In, Out any] = func(context.Context, *In, ...func(*sqs.Options)) (*Out
 
 var _ queue.Queue = (*Queue)(nil)
 
-// New returns the queue at a URL, of an installation of a type.
 func New(client *sqs.Client, url string, name queue.Name, typ queue.Type) *Queue {
 	return &Queue{
 		url: url, name: name, typ: typ, fifo: typ.FIFO(name), polling: patient(client), pause: pause,

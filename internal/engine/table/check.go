@@ -102,7 +102,6 @@ func (op Op) Key() Key {
 	return *op.Check
 }
 
-// check returns the one key that op is about.
 func (op Op) check() (Key, error) {
 	switch {
 	case op.Put != nil && op.Delete == nil && op.Check == nil:

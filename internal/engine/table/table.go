@@ -122,7 +122,6 @@ type Table interface {
 // ErrConflict is matched by every *ConflictError.
 var ErrConflict = errors.New("conditional write failed")
 
-// ErrTooLarge says that an item exceeds MaxItem.
 var ErrTooLarge = errors.New("item exceeds 400 KiB")
 
 // ConflictError says that a condition did not hold.

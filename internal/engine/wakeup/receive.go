@@ -1,6 +1,7 @@
 package wakeup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// Source is a queue of an engine, for Receive.
 type Source struct {
 	Name   queue.Name
 	Config queue.Config
@@ -36,9 +36,7 @@ func (n *Notifier) receive(ctx context.Context, s Source, o queue.ReceiveOptions
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	if o.Visibility == 0 {
-		o.Visibility = s.Config.Visibility
-	}
+	o.Visibility = cmp.Or(o.Visibility, s.Config.Visibility)
 	if o.Wait == 0 {
 		return n.take(ctx, s, o, func() {})
 	}

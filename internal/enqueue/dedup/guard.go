@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -65,7 +66,6 @@ const margin = 2 * time.Second
 // new id.
 const pendingGrace = 10 * time.Minute
 
-// Options of a Guard.
 type Options struct {
 	TTL      time.Duration // DEDUPLICATION_TTL; default DefaultTTL
 	Prefix   string        // DEDUPLICATION_PREFIX; default DefaultPrefix
@@ -100,17 +100,12 @@ type Guard struct {
 	o     Options
 }
 
-// New returns a guard on store.
 func New(store Store, o Options) *Guard {
 	if o.TTL <= 0 {
 		o.TTL = DefaultTTL
 	}
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
-	if o.Fallback == "" {
-		o.Fallback = Open
-	}
+	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
+	o.Fallback = cmp.Or(o.Fallback, Open)
 	if o.Counted == nil {
 		o.Counted = func(string, int) {}
 	}

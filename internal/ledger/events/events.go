@@ -37,6 +37,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -54,7 +55,6 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// Kind is the type of an event.
 type Kind string
 
 // The kinds.
@@ -147,9 +147,7 @@ func EndOf(id activity.ID, about About, r ledger.Recipient) (End, bool) {
 		return End{}, false
 	}
 	reason := r.LastError
-	if reason == "" {
-		reason = r.Note
-	}
+	reason = cmp.Or(reason, r.Note)
 	return End{At: r.UpdatedAt, Event: Event{
 		ID:   name(string(id), fmt.Sprintf("%d/%d/%d", r.Chunk, r.Position, r.Generation), string(kind)),
 		Kind: kind, ActivityID: id, About: about.short(), Inbox: r.Target.Inbox, Written: r.Target.Written, Host: r.Target.Host(),

@@ -6,7 +6,6 @@ import (
 	"fmt"
 )
 
-// Marks store the cursors of readers.
 type Marks interface {
 	// Mark returns a reader's cursor and its version, both empty if there is none.
 	Mark(ctx context.Context, reader string) (cursor, version string, err error)

@@ -5,7 +5,6 @@ import "time"
 // Span is how far back a history goes.
 const Span = 24 * time.Hour
 
-// minutes is Span in minutes.
 const minutes = int64(Span / time.Minute)
 
 // History has a process's counts of each minute of the last 24 hours, for charts. It is kept in

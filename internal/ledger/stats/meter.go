@@ -85,7 +85,6 @@ func (m Meter) Recorded(rs []ledger.Recipient) {
 	}
 }
 
-// Counted adds to a counter.
 func (m Meter) Counted(name string, n int) {
 	if tallied, ok := tallies[name]; ok {
 		m.Tally.Add(tallied, n)

@@ -26,7 +26,6 @@ type Store interface {
 // Counts are numbers of recipients by what became of them.
 type Counts map[string]int
 
-// Add adds other counts.
 func (c Counts) Add(other Counts) {
 	for name, n := range other {
 		c[name] += n

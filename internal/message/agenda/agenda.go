@@ -7,6 +7,7 @@
 package agenda
 
 import (
+	"cmp"
 	"context"
 	"hash/fnv"
 	"time"
@@ -45,9 +46,7 @@ func ReleaseKey(id string) string { return "later/" + id }
 // Shard is the same for all tasks of an ordering group, which are released in order.
 func (t Task) Shard() int {
 	name := t.Group
-	if name == "" {
-		name = t.ID
-	}
+	name = cmp.Or(name, t.ID)
 	h := fnv.New32a()
 	h.Write([]byte(name))
 	return int(h.Sum32() % Shards)

@@ -66,7 +66,6 @@ type Config struct {
 // Protocol delivers activities. It is safe for concurrent use.
 type Protocol struct{ Config }
 
-// New returns a Protocol.
 func New(c Config) *Protocol {
 	if c.Now == nil {
 		c.Now = time.Now

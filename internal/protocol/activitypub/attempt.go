@@ -202,7 +202,6 @@ func (d *delivery) request(ctx context.Context, inbox string, extra []activity.H
 	return r, nil
 }
 
-// judge turns an answer into an outcome.
 func (p *Protocol) judge(a outbound.Answer, t activity.Target) outcome.Outcome {
 	o := outcome.Outcome{Status: a.Status, Response: a.Excerpt()}
 	o.Class, o.RetryAfter = OfStatus(a.Status, t.Shared, a.Header, p.Now())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"syscall"
 )
 
@@ -69,10 +70,8 @@ func (g guard) check(addr netip.Addr) error {
 	if isMetadata(addr) {
 		return &BlockedError{Addr: addr, Why: "a cloud's metadata service, which gives out credentials"}
 	}
-	for _, p := range g.allow {
-		if p.Contains(addr) {
-			return nil
-		}
+	if slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return nil
 	}
 	k := kindOf(addr)
 	if k.why == "" || (g.private && k.private) {

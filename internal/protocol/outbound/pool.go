@@ -47,7 +47,6 @@ type pool struct {
 	timer *time.Timer           // runs while idle is not empty
 }
 
-// hostConns are the connections and requests of one host.
 type hostConns struct {
 	free []*kept // connections that can take a request
 	out  int     // connections with a request, and those that are being made

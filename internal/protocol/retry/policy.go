@@ -42,9 +42,7 @@ const MaxWait = 15 * time.Minute
 // Wait returns the back-off after a number of failed attempts, counted from 1: between 0 and MaxWait.
 // random is a random number in [0, 1) for the jitter.
 func (p Policy) Wait(attempts int, random float64) time.Duration {
-	if attempts < 1 {
-		attempts = 1
-	}
+	attempts = max(attempts, 1)
 	wait := float64(p.First) * math.Pow(p.Factor, float64(attempts-1))
 	wait *= 1 + p.Jitter*(2*random-1)
 	if math.IsNaN(wait) || wait < 0 {

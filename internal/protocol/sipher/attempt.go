@@ -25,7 +25,6 @@ func (p *Protocol) Attempt(ctx context.Context, a activity.Activity, t activity.
 	return o.Cleaned()
 }
 
-// delivery is one attempt.
 type delivery struct {
 	*Protocol
 	a      activity.Activity

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"time"
 
+	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/protocol/sipher/peers"
@@ -51,7 +52,7 @@ type Config struct {
 	Identity crypto.Identity
 	Store    Store
 	// HTTP sends requests. No other address guard exists.
-	HTTP peers.Doer
+	HTTP *outbound.Client
 	// Policies by reason; nil stands for peers.DefaultPolicies.
 	Policies *peers.Policies
 	// Probes is how many servers are checked at once; 0: peers.Concurrency.

@@ -25,7 +25,6 @@ type Moved struct {
 	DisabledAt   time.Time `json:"disabled,omitzero"`
 }
 
-// MovedSecret is a secret in clear.
 type MovedSecret struct {
 	Secret string    `json:"secret"`
 	Until  time.Time `json:"until,omitzero"`

@@ -29,7 +29,6 @@ const (
 // ErrBadSecret says what a secret has to be.
 var ErrBadSecret = errors.New("is not a secret; give whsec_ and 24 to 64 random bytes in base64")
 
-// NewSecret makes a secret.
 func NewSecret() string {
 	b := make([]byte, 32)
 	rand.Read(b) // never fails
@@ -88,7 +87,6 @@ type opened struct {
 // mostOpened bounds opened, which is emptied beyond it.
 const mostOpened = 4 * MostWebhooks
 
-// of returns the keys of w's valid secrets.
 func (o *opened) of(ctx context.Context, sealer keys.Sealer, w Webhook, now time.Time) (all [][]byte, err error) {
 	for _, s := range w.Secrets {
 		if !s.Until.IsZero() && !now.Before(s.Until) {

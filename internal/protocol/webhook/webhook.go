@@ -94,7 +94,6 @@ type Store interface {
 // Wants reports whether w gets events of a type.
 func (w Webhook) Wants(kind string) bool { return len(w.Types) == 0 || slices.Contains(w.Types, kind) }
 
-// changeTries bounds the tries of Change and Put.
 const changeTries = 10
 
 // Change applies f to a webhook and saves it; again, if another has saved it in between. If f returns

@@ -23,7 +23,6 @@ func (hosts) protocols() []activity.Protocol {
 	return []activity.Protocol{activity.ActivityPub, webhook.Name}
 }
 
-// nameProtocols sets the protocol of servers of webhooks.
 func (s hosts) nameProtocols(ctx context.Context, vs []client.Server) error {
 	all, err := s.Webhooks(ctx)
 	if err != nil {
@@ -136,7 +135,6 @@ func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]
 	return slices.DeleteFunc(vs, func(v client.Server) bool { return !f.matches(v) }), next, nil
 }
 
-// withLimit is st with the rate limit of its host.
 func (s hosts) withLimit(ctx context.Context, st circuit.State) (client.Server, error) {
 	v := s.view(st)
 	host, whole := circuit.HostOf(st.Key)

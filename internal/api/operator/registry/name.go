@@ -21,7 +21,6 @@ type Name struct {
 	URL string
 }
 
-// ErrName says that a text names no server and no inbox.
 var ErrName = errors.New("names no server")
 
 const inboxMark = "inbox:"
@@ -88,7 +87,6 @@ func blockable(host string) bool {
 	return err != nil && strings.Contains(host, ".") && !strings.Contains(host, ":")
 }
 
-// nameOf is the name of the circuit with a key.
 func nameOf(key string) string {
 	if host, whole := circuit.HostOf(key); whole {
 		return host
@@ -99,7 +97,6 @@ func nameOf(key string) string {
 // ByURL reports whether n names a Sipher server.
 func (n Name) ByURL() bool { return n.URL != "" }
 
-// ofHost names the host of a URL.
 func (n Name) ofHost() Name { return Name{Key: circuit.HostKey(activity.HostOf(n.URL))} }
 
 // String is the name as ParseName reads it.

@@ -94,7 +94,6 @@ func refused(c peers.KeyChange) *client.RefusedKeys {
 	}
 }
 
-// all returns all Sipher servers, by URL.
 func (s siphers) all(ctx context.Context) ([]client.Server, error) {
 	registered, err := s.Sipher.Servers(ctx)
 	if err != nil {

@@ -13,9 +13,7 @@ import (
 // name in front of the path unless the stage is $default.
 func withoutStage(r events.APIGatewayV2HTTPRequest) string {
 	path := r.RawPath
-	if path == "" {
-		path = r.RequestContext.HTTP.Path
-	}
+	path = cmp.Or(path, r.RequestContext.HTTP.Path)
 	if stage := r.RequestContext.Stage; stage != "" && stage != "$default" {
 		if rest, ok := strings.CutPrefix(path, "/"+stage); ok && (rest == "" || rest[0] == '/') {
 			return "/" + strings.TrimPrefix(rest, "/")

@@ -13,7 +13,6 @@ import (
 // KeySize is the length in bytes of the public keys and of the X25519 secret.
 const KeySize = 32
 
-// ErrEncoding says that a text is not base64.
 var ErrEncoding = errors.New("not base64")
 
 // ErrLength says that a key decodes to the wrong number of bytes.

@@ -30,7 +30,6 @@ type Follow struct {
 // in this protocol the server to which the follow is announced.
 type Key struct{ FollowerID, FollowingID, ServerURL string }
 
-// Key returns the key of f.
 func (f Follow) Key() Key { return Key{f.FollowerID, f.FollowingID, f.FollowerServerURL} }
 
 // ErrCursor says that Follows did not give out the cursor.

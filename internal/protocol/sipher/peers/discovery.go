@@ -47,7 +47,6 @@ type Discovery struct {
 	failures map[string]failure
 }
 
-// failure is the error of a recent discovery.
 type failure struct {
 	err error
 	at  time.Time

@@ -13,11 +13,6 @@ import (
 	"fedpost/internal/protocol/sipher/wire"
 )
 
-// Doer sends a request and reads the answer; *outbound.Client is one.
-type Doer interface {
-	Do(ctx context.Context, r *http.Request) (outbound.Answer, error)
-}
-
 // Answer is what a server answered.
 type Answer struct {
 	Status int
@@ -30,9 +25,9 @@ type Answer struct {
 func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
 // Exchange makes single requests to other servers, each with its own deadline.
-type Exchange struct{ d Doer }
+type Exchange struct{ client *outbound.Client }
 
-func NewExchange(d Doer) Exchange { return Exchange{d} }
+func NewExchange(c *outbound.Client) Exchange { return Exchange{c} }
 
 // Get asks for a URL. The error, if any, is a *Fault.
 func (x Exchange) Get(ctx context.Context, url string, timeout time.Duration) (Answer, error) {
@@ -55,7 +50,7 @@ func (x Exchange) do(ctx context.Context, method, url string, headers []wire.Hea
 	for _, h := range headers {
 		r.Header.Set(h.Name, h.Value)
 	}
-	got, err := x.d.Do(ctx, r)
+	got, err := x.client.Do(ctx, r)
 	if err != nil {
 		return Answer{}, fault(err)
 	}
@@ -104,8 +99,7 @@ func reasonOf(class outcome.Reason, err error) Reason {
 
 // FaultOf returns the *Fault in err, or an unclassified one of the host.
 func FaultOf(err error) *Fault {
-	var f *Fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
 	}
 	return &Fault{Err: err, Class: outcome.OtherTrouble, Reason: Unknown, Host: true}

@@ -27,7 +27,6 @@ type HandlerConfig struct {
 	Limiter *RateLimit
 }
 
-// NewHandler returns the handler of /discover.
 func NewHandler(c HandlerConfig) *Handler {
 	return &Handler{c, newDirectory(c.Identity, c.Registry, c.Now), newCallbacks(c.HTTP, c.Now)}
 }

@@ -13,8 +13,7 @@ import (
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxRegistration))
 	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a registration has at most %d bytes", MaxRegistration))
 			return
 		}

@@ -115,7 +115,6 @@ type Store interface {
 	KeyChanges(ctx context.Context) ([]KeyChange, error)
 }
 
-// BlockList is the operator's list of servers not to deal with.
 type BlockList interface {
 	// Blocked returns the block of the server's URL, its host or a domain above; nil: not blocked.
 	Blocked(ctx context.Context, serverURL string) (*Block, error)

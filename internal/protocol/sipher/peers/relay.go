@@ -207,9 +207,7 @@ func (r *Relay) sweep(ctx context.Context, servers []string) string {
 				return
 			}
 			mu.Lock()
-			if first == "" {
-				first = url
-			}
+			first = cmp.Or(first, url)
 			mu.Unlock()
 			if err := r.MarkHealthy(ctx, url); err != nil {
 				r.Log.ErrorContext(ctx, "cannot record that a sipher server is healthy", "server", url, "error", err)

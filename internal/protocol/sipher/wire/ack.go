@@ -17,7 +17,6 @@ type Ack struct {
 	Signature string
 }
 
-// ErrNoJSON says that a 2xx answer has no JSON body.
 var ErrNoJSON = errors.New("answer has no JSON body")
 
 // ErrNoAck says that a 2xx answer is JSON but no acknowledgement.
@@ -86,7 +85,6 @@ func (a Ack) Open(open func(crypto.Envelope) (string, error)) (string, error) {
 	return plaintext, nil
 }
 
-// FollowAck is the content of a follow's acknowledgement.
 type FollowAck struct {
 	// ID is the receiver's own id of the follow.
 	ID          string

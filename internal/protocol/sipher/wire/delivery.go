@@ -7,7 +7,6 @@ import (
 // Header is one header field of a request.
 type Header struct{ Name, Value string }
 
-// DeliveryHeaders are the header fields of a delivery.
 func DeliveryHeaders(origin, targetURL string) []Header {
 	return []Header{
 		{"Content-Type", "application/json"},

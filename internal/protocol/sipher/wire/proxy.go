@@ -4,7 +4,6 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
-// ProxyHeaders are the fields of a request to a proxy.
 func ProxyHeaders(origin string) []Header {
 	return []Header{
 		{"Content-Type", "application/json"},
