@@ -75,6 +75,7 @@ type Attempt struct {
 	arrived  uint64        // number in the order of arrival
 	sibling  *list.Element // in workload.waiting
 	waits    bool
+	entered  time.Duration
 	until    time.Duration // when it goes back; 0: never
 	began    time.Duration
 	charged  time.Duration // time that counts as held already

@@ -154,13 +154,30 @@ func TestMessagesAreReceivedAsLongAsThereIsMemory(t *testing.T) {
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("a message waited for memory for %s", took)
 		}
-		time.Sleep(time.Minute) // virtual
+		time.Sleep(2 * time.Minute) // virtual
 		synctest.Wait()
 		n := count(&fates)
 		if n["done"] < 2 || n["done"] == 7 || n["begun"] > 0 {
 			t.Errorf("what became of 7 attempts: %v", n)
 		}
 	})
+}
+
+// TestAMessageTakesTheRoomThatWasMadeForIt: a look frees a quarter of the memory, and no more for
+// the message that gets it.
+func TestAMessageTakesTheRoomThatWasMadeForIt(t *testing.T) {
+	p := newPlan(Bounds{Waiting: 8, PerHost: 1})
+	hangs := &Attempt{Host: "h", Inbox: "i"}
+	p.enter(hangs, 0, 0)
+	p.signed(hangs, 0)
+	for range 8 {
+		p.enter(&Attempt{Host: "h", Inbox: "i", Ticket: p.take("one", "", 1, 0, 0)}, 0, 0)
+	}
+	p.take("two", "", 2, 0, 0)
+	p.take("three", "", 8, 0, quick)
+	if p.advance(quick + lookEvery); len(p.sent) != 4 || p.memory.waits() {
+		t.Errorf("%d of 8 that wait have gone back, want 4; a message still waits: %v", len(p.sent), p.memory.waits())
+	}
 }
 
 // TestAClockThatIsSetBackMakesNobodyWait for longer than until it is where it was.

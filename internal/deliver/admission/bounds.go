@@ -69,8 +69,8 @@ const (
 	// receives is how often a delivery is received at most for want of a place: the third
 	// receive waits as long as its caller can.
 	receives = 3
-	// tick is the least time until a delivery comes back. Those of one tick come back together,
-	// so that they are received in full batches.
+	// tick is the least time from the first receive of a delivery to the second. From then to the
+	// third it is twice as long: together as long as an attempt at a host that hangs.
 	tick = 5 * time.Second
 	// longestWait is the longest time until a delivery comes back, in case its host recovers
 	// meanwhile.

@@ -315,6 +315,20 @@ func TestNoPopulationOfBadHostsDelaysOthers(t *testing.T) {
 	t.Logf("stories in which no process of these bounds can keep its promise to: %v", beyond)
 }
 
+// TestWhatComesBackIsReceivedThreeTimes: populations whose deliveries have come back too early.
+func TestWhatComesBackIsReceivedThreeTimes(t *testing.T) {
+	long.NotUnderRace(t)
+	for _, seed := range []uint64{303, 600, 716, 802, 852} {
+		s := draw(seed)
+		if _, _, often := s.limits(); often != "" {
+			t.Errorf("%s\n  this is beyond a process: %s", s, often)
+		}
+		if broken := play(s).broken(s); broken != "" {
+			t.Errorf("%s\n  %s", s, broken)
+		}
+	}
+}
+
 // TestWhatStrangersHaveDoneDelaysNobody: populations that have kept others waiting before.
 func TestWhatStrangersHaveDoneDelaysNobody(t *testing.T) {
 	long.NotUnderRace(t)

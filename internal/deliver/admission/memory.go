@@ -238,10 +238,10 @@ func (p *plan) relieve(now time.Duration) {
 		)
 	})
 	pressed := now-m.since > quick/4
-	bytes := m.bytes
+	used, bytes := m.used, m.bytes // not of messages that are admitted meanwhile
 	for _, a := range all {
 		large := a.Ticket != nil && a.Ticket.holds
-		if crowded := m.large.Len() > 0 && bytes > part(p.b.Bytes); m.used <= part(p.b.Waiting) && (!crowded || !large) {
+		if crowded := m.large.Len() > 0 && bytes > part(p.b.Bytes); used <= part(p.b.Waiting) && (!crowded || !large) {
 			if !crowded {
 				break
 			}
@@ -256,6 +256,9 @@ func (p *plan) relieve(now time.Duration) {
 		if late {
 			for _, b := range bs {
 				surplus[b]--
+			}
+			if a.Ticket != nil {
+				used--
 			}
 			if p.sendBack(a.Attempt, now); large && a.Ticket.left == 0 {
 				bytes -= a.Ticket.bytes // given back when the message is

@@ -92,7 +92,7 @@ func (p *plan) countOld(a *Attempt, n int) {
 func (p *plan) enter(a *Attempt, until, now time.Duration) {
 	p.age(now)
 	p.arrived++
-	a.host, a.arrived, a.until, a.waits = p.host(a, now), p.arrived, until, true
+	a.host, a.arrived, a.entered, a.until, a.waits = p.host(a, now), p.arrived, now, until, true
 	p.judge(a.host, now)
 	if until > 0 && (p.until == 0 || until < p.until) {
 		p.until = until
@@ -431,32 +431,29 @@ func (p *plan) surplus(h *host, b *bound, now time.Duration) int {
 // have had their places at each full bound.
 func (p *plan) sendBack(a *Attempt, now time.Duration) {
 	a.why = p.stuck(a)
-	h, window := a.host, a.host.mostWindow
-	if a.Receives > 1 {
-		// It waited before: the host's window is what it takes.
+	h, window, early := a.host, a.host.mostWindow, a.Receives > 1
+	if early { // the host's window is what it takes
 		if window = h.window; window > p.b.PerHost {
 			window = min(2*window, h.mostWindow)
 		}
 		window = min(window, h.ring.Len()*h.most(a.inbox, a))
 	}
-	a.back = now + tick
-	// A site that has held nothing waits behind those that have for processors, and when it has
-	// come back for 20 s.
-	most := 5
-	if a.why == allComputing {
-		most = receives - 1
-	}
+	// What is under way at its first receive has ended by the third. A site that has held nothing
+	// does not wait behind those that have, but for processors.
+	a.back = max(a.entered+tick/2<<min(a.Receives, 8), now+quick)
 	binds := p.binds(a)
 	for i, b := range p.bounds(a) {
-		if binds[i] && (b != &p.classes[h.class] || a.Receives > most || h.site.held != nothing) {
+		if binds[i] && (b != &p.classes[h.class] || a.why == allComputing && a.Receives >= receives || h.site.held != nothing) {
 			rate := float64(window) / h.mean.usual().Seconds()
 			if b != &h.bound {
-				// As if all hang. What came back too early waits longer than it seems.
-				rate = float64(b.under+1) / timeout.Seconds()
-				if h.class == prompt {
+				// As if all hang.
+				rate = float64(max(1, b.under)) / timeout.Seconds()
+				switch {
+				case h.class == prompt && early: // what was usual has changed
+					rate = max(rate, b.pace.rate(now))
+				case h.class == prompt:
 					rate = max(rate, b.usual.rate(now))
 				}
-				rate /= float64(max(1, a.Receives))
 				if a.why == allComputing {
 					rate = max(rate, b.usual.rate(now), float64(p.b.Computing)/unsigned.Seconds())
 				}
