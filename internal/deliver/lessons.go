@@ -72,7 +72,7 @@ func (l lessons) learn(u *unit, j *job) {
 		l.throttled(u, j, seen)
 	default:
 		if by, _ := l.hosts.Decision(j.keys, now); u.d.Trial && by.Trying(now) {
-			l.judge(u, j, by.Key)
+			l.judge(j, by.Key)
 			switch _, whole := circuit.HostOf(by.Key); {
 			case whole:
 				seen.Vain = 0 // judge has counted it
@@ -85,23 +85,10 @@ func (l lessons) learn(u *unit, j *job) {
 }
 
 // judge ends the trial for which j was released.
-func (l lessons) judge(u *unit, j *job, key string) {
-	o, now := j.out, l.now()
-	unverified := o.Class == outcome.Unverified && circuit.OfSigningKey(key)
+func (l lessons) judge(j *job, key string) {
+	now := l.now()
 	l.hosts.Learn(key, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
-		switch s = s.TrialSpent(l.rules, o.Vain(), now); {
-		case o.Try != outcome.Made:
-			return s.TrialVoid(l.rules, now)
-		case o.HostFault(), unverified, o.Class != outcome.Delivered && s.Wasteful(l.rules):
-			return s.TrialFailed(l.rules, o.Reason, o.Err, now)
-		case o.Class == outcome.Unverified:
-			return s.TrialAnswered(l.rules, now)
-		}
-		took := ""
-		if o.Class == outcome.Delivered {
-			took = j.target.Inbox
-		}
-		return s.TrialPassed(l.rules, took, now)
+		return s.TrialEnded(l.rules, j.target, j.out, now)
 	}})
 }
 
@@ -115,12 +102,7 @@ func (l lessons) throttled(u *unit, j *job, seen circuit.Observation) {
 	by, _ := l.hosts.Decision(j.keys, now)
 	tried, trial, accepted := by.Key, u.d.Trial && by.Trying(now), l.hosts.State(host).Accepts(now)
 	if trial {
-		l.hosts.Learn(tried, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
-			if s = s.TrialSpent(l.rules, o.Vain(), now); s.Wasteful(l.rules) {
-				return s.TrialFailed(l.rules, o.Reason, o.Err, now)
-			}
-			return s.TrialThrottled(l.rules, j.target.Shared, o.RetryAfter, o.Err, now)
-		}})
+		l.judge(j, tried)
 	}
 	switch {
 	case trial && tried != host:

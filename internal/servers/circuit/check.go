@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 )
 
@@ -183,6 +184,27 @@ func (s State) TriedNow(inbox string) bool { return s.triedNow(inboxDigest(inbox
 func (s State) triedNow(digest string) bool {
 	lately := s.triedLately(digest)
 	return lately > 0 && lately > len(strings.Fields(s.Tried))-s.Trials
+}
+
+// TrialEnded applies the outcome of a trial at to, after the requests that it made in vain.
+func (s State) TrialEnded(r Rules, to activity.Target, o outcome.Outcome, now time.Time) State {
+	if !s.Trying(now) {
+		return s
+	}
+	s = s.spend(r, o.Vain(), now)
+	switch {
+	case o.Try != outcome.Made:
+		return s.TrialVoid(r, now)
+	case o.Class == outcome.Delivered:
+		return s.TrialPassed(r, to.Inbox, now)
+	case s.Wasteful(r), o.HostFault(), o.Class == outcome.Unverified && OfSigningKey(s.Key):
+		return s.TrialFailed(r, o.Reason, o.Err, now)
+	case o.Class == outcome.Throttled:
+		return s.TrialThrottled(r, to.Shared, o.RetryAfter, o.Err, now)
+	case o.Class == outcome.Unverified:
+		return s.TrialAnswered(r, now)
+	}
+	return s.TrialPassed(r, "", now)
 }
 
 // TrialPassed begins the recovery: the server answered the trial. took is the trial's inbox if

@@ -137,14 +137,6 @@ func (s State) spend(r Rules, n int, now time.Time) State {
 	return s
 }
 
-// TrialSpent counts the requests in vain of a trial, before its outcome is applied.
-func (s State) TrialSpent(r Rules, n int, now time.Time) State {
-	if !s.Trying(now) {
-		return s
-	}
-	return s.spend(r, n, now)
-}
-
 // Wasteful reports whether the circuit of s is open and only an accepted delivery closes it,
 // because so much of the budget is spent.
 func (s State) Wasteful(r Rules) bool {
