@@ -163,7 +163,9 @@ func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
 			throttled := answered(outcome.Throttled, 429)
 			throttled.RetryAfter = now.Add(time.Hour)
 			out := rapid.SampledFrom([]outcome.Outcome{fault(500), throttled, answered(outcome.Unverified, 401), answered(outcome.Refused, 404)}).Draw(t, "answer")
-			out.Requests = requestsEach
+			if out.Requests = requestsEach; out.Class == outcome.Refused {
+				out.Requests = rapid.IntRange(1, requestsEach).Draw(t, "requests")
+			}
 			for range out.Vain() {
 				requests = append(requests, now)
 			}

@@ -1,0 +1,51 @@
+package healthcheck_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/testkit/long"
+	"fedpost/internal/testkit/world"
+)
+
+// Found by the simulation: after the budget had opened its circuit, a host that refused each
+// delivery on trial got one a day, so the last of many ended days later.
+func TestAHostThatRefusesWhatIsOnTrialGetsAllThatWaits(t *testing.T) {
+	long.NotUnderRace(t)
+	for _, keys := range []int{4, 20} {
+		t.Run(fmt.Sprint(keys), func(t *testing.T) {
+			w := world.New(t, world.Options{})
+			w.Servers.Script("a.example", func(world.Request, int) outcome.Outcome {
+				o := world.Status(401)
+				o.Requests = 2 // of two signature forms
+				return o
+			})
+			want := map[activity.ID]string{}
+			send := func() {
+				for n := range 20 {
+					a, inbox := w.Activity("Create"), fmt.Sprint("https://a.example/", n)
+					a.KeyID = fmt.Sprintf("https://us.example/u%d#key", n%keys)
+					want[w.Send(a, inbox)] = inbox
+				}
+			}
+			for range 3 {
+				send()
+				w.Run(2*time.Hour, minut)
+			}
+			if s := state(t, w, circuit.HostKey("a.example")); s.CheckAt.Sub(w.Now()) < 12*time.Hour {
+				t.Fatalf("the budget is not spent: %s", world.Brief(s))
+			}
+			w.Servers.Script("a.example", world.Answers(404))
+			w.Run(25*time.Hour, minut)
+			send()
+			w.Run(2*time.Hour, minut)
+			for id, inbox := range want {
+				w.Expect(id, map[string]activity.State{inbox: activity.Failed})
+			}
+		})
+	}
+}
