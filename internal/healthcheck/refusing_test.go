@@ -12,6 +12,13 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
+// unverified is a 401 to both signature forms.
+func unverified(world.Request, int) outcome.Outcome {
+	o := world.Status(401)
+	o.Requests = 2
+	return o
+}
+
 // Found by the simulation: after the budget had opened its circuit, a host that refused each
 // delivery on trial got one a day, so the last of many ended days later.
 func TestAHostThatRefusesWhatIsOnTrialGetsAllThatWaits(t *testing.T) {
@@ -19,11 +26,7 @@ func TestAHostThatRefusesWhatIsOnTrialGetsAllThatWaits(t *testing.T) {
 	for _, keys := range []int{4, 20} {
 		t.Run(fmt.Sprint(keys), func(t *testing.T) {
 			w := world.New(t, world.Options{})
-			w.Servers.Script("a.example", func(world.Request, int) outcome.Outcome {
-				o := world.Status(401)
-				o.Requests = 2 // of two signature forms
-				return o
-			})
+			w.Servers.Script("a.example", unverified)
 			want := map[activity.ID]string{}
 			send := func() {
 				for n := range 20 {
@@ -48,4 +51,33 @@ func TestAHostThatRefusesWhatIsOnTrialGetsAllThatWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who names pages of a host as inboxes must not delay its users, whose inbox accepted last.
+func TestManyRefusalsDelayNoInboxThatAcceptedLast(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const good = "https://a.example/good"
+	w.Send(w.Activity("Create"), good)
+	w.Work()
+	w.Servers.Script("a.example", unverified)
+	for n := range 200 {
+		a := w.Activity("Create")
+		a.KeyID = fmt.Sprintf("https://us.example/u%d#key", n%20)
+		w.Send(a, fmt.Sprint("https://a.example/page", n))
+		if n%20 == 0 {
+			a := w.Activity("Create")
+			a.ExpiresAt = w.Now().Add(time.Hour)
+			w.Send(a, good)
+		}
+	}
+	w.Run(24*time.Hour, minut)
+	w.Servers.Script("a.example", world.Answers(404))
+	w.Servers.Script(good, world.Answers(202))
+	host := circuit.HostKey("a.example")
+	for !state(t, w, host).Trying(w.Now()) {
+		w.Run(minut, minut)
+	}
+	id := w.Send(w.Activity("Create"), good)
+	w.Run(15*minut, minut)
+	w.Expect(id, map[string]activity.State{good: activity.Delivered})
 }
