@@ -60,27 +60,28 @@ func (l lessons) learn(u *unit, j *job) {
 		return
 	}
 	now, seen := l.now(), circuit.Observation{}.Add(j.target.Inbox, j.out)
-	switch o := j.out; {
-	case o.Class == outcome.Gone && u.a.Type == "Delete":
-		// Some servers answer 410 to a Delete of an unknown actor.
-		l.hosts.ObserveUnder(circuit.HostKey(j.host), seen)
-	case o.Class == outcome.Gone:
-		l.hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
+	host, o := circuit.HostKey(j.host), j.out
+	tried := ""
+	if by, _ := l.hosts.Decision(j.keys, now); u.d.Trial && by.Trying(now) {
+		tried = by.Key
+		l.judge(j, tried)
+		switch {
+		case tried == host:
+			seen.Vain = 0 // judge has counted it
+		case o.HostFault() && o.Status != 0, o.Class == outcome.Unverified:
+			seen = circuit.InVain(o)
+		}
+	}
+	switch {
+	case o.Class == outcome.Gone && u.a.Type != "Delete":
+		// Some servers answer 410 to a Delete of an unknown actor, which says nothing of them.
+		l.hosts.Learn(host, cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
 			return s.SaidGone(l.rules, o.Err, now)
 		}})
 	case o.Class == outcome.Throttled:
-		l.throttled(u, j, seen)
+		l.throttled(j, seen, tried)
 	default:
-		if by, _ := l.hosts.Decision(j.keys, now); u.d.Trial && by.Trying(now) {
-			l.judge(j, by.Key)
-			switch _, whole := circuit.HostOf(by.Key); {
-			case whole:
-				seen.Vain = 0 // judge has counted it
-			case o.HostFault() && o.Status != 0, o.Class == outcome.Unverified:
-				seen = circuit.InVain(o)
-			}
-		}
-		l.hosts.ObserveUnder(circuit.HostKey(j.host), seen)
+		l.hosts.ObserveUnder(host, seen)
 	}
 }
 
@@ -92,28 +93,21 @@ func (l lessons) judge(j *job, key string) {
 	}})
 }
 
-// throttled pauses an inbox that asked for it. Only a shared inbox can pause its host; the
-// host's state decides when several others do.
-func (l lessons) throttled(u *unit, j *job, seen circuit.Observation) {
+// throttled pauses an inbox that asked for it. tried is the state for which it was on trial.
+// Only a shared inbox can pause its host; the host's state decides when several others do.
+func (l lessons) throttled(j *job, seen circuit.Observation, tried string) {
 	o, now, host := j.out, l.now(), circuit.HostKey(j.host)
 	pause := cache.Lesson{Kind: "throttled", Apply: func(s circuit.State) circuit.State {
 		return s.Throttle(l.rules, o.RetryAfter, o.Err, now)
 	}}
-	by, _ := l.hosts.Decision(j.keys, now)
-	tried, trial, accepted := by.Key, u.d.Trial && by.Trying(now), l.hosts.State(host).Accepts(now)
-	if trial {
-		l.judge(j, tried)
-	}
+	accepted := l.hosts.State(host).Accepts(now)
 	switch {
-	case trial && tried != host:
+	case tried != "" && tried != host:
 		l.hosts.ObserveUnder(host, circuit.InVain(o))
-	case j.target.Shared && !trial:
+	case j.target.Shared && tried == "":
 		l.hosts.ObserveUnder(host, circuit.InVain(o))
 		l.hosts.Learn(host, pause)
 	default:
-		if trial {
-			seen.Vain = 0 // the trial has counted it
-		}
 		l.hosts.Learn(circuit.InboxKey(j.target.Inbox), pause)
 		l.hosts.Learn(host, l.inboxFault(now))
 		l.hosts.ObserveUnder(host, seen)

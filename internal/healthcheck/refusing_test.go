@@ -2,6 +2,7 @@ package healthcheck_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
+
+const inbox = "https://a.example/inbox"
 
 // unverified is a 401 to both signature forms.
 func unverified(world.Request, int) outcome.Outcome {
@@ -80,4 +83,26 @@ func TestManyRefusalsDelayNoInboxThatAcceptedLast(t *testing.T) {
 	id := w.Send(w.Activity("Create"), good)
 	w.Run(15*minut, minut)
 	w.Expect(id, map[string]activity.State{good: activity.Delivered})
+}
+
+// A 410 from a shared inbox ends a trial, too. Without that, an outage was followed by a trial a
+// minute until nothing waited.
+func TestATrialThatIsAnsweredGoneBeginsTheRecovery(t *testing.T) {
+	w := world.New(t, world.Options{})
+	w.Servers.Script("a.example", world.Down)
+	var ids []activity.ID
+	for range 60 {
+		ids = append(ids, w.Send(w.Activity("Create"), inbox))
+	}
+	w.Run(3*minut, time.Second)
+	w.Servers.Script("a.example", func(r world.Request, _ int) outcome.Outcome {
+		if strings.HasPrefix(r.Inbox, "probe:") {
+			return world.Status(200)
+		}
+		return outcome.Outcome{Class: outcome.Gone, Status: 410, Err: "answered 410"}
+	})
+	w.Run(15*minut, minut)
+	for _, id := range ids {
+		w.Expect(id, map[string]activity.State{inbox: activity.Failed})
+	}
 }

@@ -204,8 +204,8 @@ func (s State) TrialEnded(r Rules, to activity.Target, o outcome.Outcome, now ti
 		return s
 	}
 	s = s.spend(r, o.Vain(), now)
-	switch {
-	case o.Vain() == 0 && o.Class == outcome.Refused && s.Wasteful(r), o.Try != outcome.Made && (o.Vain() == 0 || !s.spent(r)):
+	switch refused := o.Class == outcome.Refused || o.Class == outcome.Gone; {
+	case refused && o.Vain() == 0 && s.Wasteful(r), o.Try != outcome.Made && (o.Vain() == 0 || !s.spent(r)):
 		return s.TrialVoid(r, now)
 	case o.Class == outcome.Delivered:
 		return s.TrialPassed(r, to.Inbox, now)

@@ -35,8 +35,9 @@ func TestWhatWaitsForAServerThatRefusesEndsOneByOne(t *testing.T) {
 			case len(by) == 0:
 				s = s.Drained(rules, now).Emptied(rules, now)
 			default:
+				refusal := rapid.SampledFrom([]outcome.Outcome{answered(outcome.Refused, 404), answered(outcome.Gone, 410)}).Draw(t, "refusal")
 				s = s.TrialSent(rules, inbox(0), len(by) == 1, Sweep{}, now).
-					TrialEnded(rules, activity.Target{Inbox: inbox(0)}, answered(outcome.Refused, 404), now)
+					TrialEnded(rules, activity.Target{Inbox: inbox(0)}, refusal, now)
 				by = by[1:]
 			}
 			if rapid.IntRange(0, 99).Draw(t, "a new one") < newOnes {
