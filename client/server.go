@@ -17,7 +17,7 @@ type Phase string
 const (
 	PhaseHealthy    Phase = "healthy"    // deliveries go out
 	PhaseUnhealthy  Phase = "unhealthy"  // they are parked until a check succeeds
-	PhaseHalfOpen   Phase = "half-open"  // one of them is on trial
+	PhaseHalfOpen   Phase = "half-open"  // one of them at a time is on trial
 	PhaseRecovering Phase = "recovering" // they are released, a growing number at a time
 	PhasePaused     Phase = "paused"     // by an operator, or because the server asked for it
 	PhaseExhausted  Phase = "exhausted"  // down for longer than deliveries are kept

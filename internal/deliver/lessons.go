@@ -60,78 +60,54 @@ func (l lessons) learn(u *unit, j *job) {
 		return
 	}
 	now, seen := l.now(), circuit.Observation{}.Add(j.target.Inbox, j.out)
-	switch o := j.out; {
-	case o.Class == outcome.Gone && u.a.Type == "Delete":
-		// Some servers answer 410 to a Delete of an unknown actor.
-		l.hosts.ObserveUnder(circuit.HostKey(j.host), seen)
-	case o.Class == outcome.Gone:
-		l.hosts.Learn(circuit.HostKey(j.host), cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
+	host, o := circuit.HostKey(j.host), j.out
+	tried := ""
+	if by, _ := l.hosts.Decision(j.keys, now); u.d.Trial && by.Trying(now) {
+		tried = by.Key
+		l.judge(j, tried)
+		switch {
+		case tried == host:
+			seen.Vain = 0 // judge has counted it
+		case o.HostFault() && o.Status != 0, o.Class == outcome.Unverified:
+			seen = circuit.InVain(o)
+		}
+	}
+	switch {
+	case o.Class == outcome.Gone && u.a.Type != "Delete":
+		// Some servers answer 410 to a Delete of an unknown actor, which says nothing of them.
+		l.hosts.Learn(host, cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
 			return s.SaidGone(l.rules, o.Err, now)
 		}})
 	case o.Class == outcome.Throttled:
-		l.throttled(u, j, seen)
+		l.throttled(j, seen, tried)
 	default:
-		if by, _ := l.hosts.Decision(j.keys, now); u.d.Trial && by.Trying(now) {
-			l.judge(u, j, by.Key)
-			switch _, whole := circuit.HostOf(by.Key); {
-			case whole:
-				seen.Vain = 0 // judge has counted it
-			case o.HostFault() && o.Status != 0, o.Class == outcome.Unverified:
-				seen = circuit.InVain(o)
-			}
-		}
-		l.hosts.ObserveUnder(circuit.HostKey(j.host), seen)
+		l.hosts.ObserveUnder(host, seen)
 	}
 }
 
 // judge ends the trial for which j was released.
-func (l lessons) judge(u *unit, j *job, key string) {
-	o, now := j.out, l.now()
-	unverified := o.Class == outcome.Unverified && circuit.OfSigningKey(key)
+func (l lessons) judge(j *job, key string) {
+	now := l.now()
 	l.hosts.Learn(key, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
-		switch s = s.TrialSpent(l.rules, o.Vain(), now); {
-		case o.Try != outcome.Made:
-			return s.TrialVoid(l.rules, now)
-		case o.HostFault(), unverified, o.Class != outcome.Delivered && s.Wasteful(l.rules):
-			return s.TrialFailed(l.rules, o.Reason, o.Err, now)
-		case o.Class == outcome.Unverified:
-			return s.TrialAnswered(l.rules, now)
-		}
-		took := ""
-		if o.Class == outcome.Delivered {
-			took = j.target.Inbox
-		}
-		return s.TrialPassed(l.rules, took, now)
+		return s.TrialEnded(l.rules, j.target, j.out, now)
 	}})
 }
 
-// throttled pauses an inbox that asked for it. Only a shared inbox can pause its host; the
-// host's state decides when several others do.
-func (l lessons) throttled(u *unit, j *job, seen circuit.Observation) {
+// throttled pauses an inbox that asked for it. tried is the state for which it was on trial.
+// Only a shared inbox can pause its host; the host's state decides when several others do.
+func (l lessons) throttled(j *job, seen circuit.Observation, tried string) {
 	o, now, host := j.out, l.now(), circuit.HostKey(j.host)
 	pause := cache.Lesson{Kind: "throttled", Apply: func(s circuit.State) circuit.State {
 		return s.Throttle(l.rules, o.RetryAfter, o.Err, now)
 	}}
-	by, _ := l.hosts.Decision(j.keys, now)
-	tried, trial, accepted := by.Key, u.d.Trial && by.Trying(now), l.hosts.State(host).Accepts(now)
-	if trial {
-		l.hosts.Learn(tried, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
-			if s = s.TrialSpent(l.rules, o.Vain(), now); s.Wasteful(l.rules) {
-				return s.TrialFailed(l.rules, o.Reason, o.Err, now)
-			}
-			return s.TrialThrottled(l.rules, j.target.Shared, o.RetryAfter, o.Err, now)
-		}})
-	}
+	accepted := l.hosts.State(host).Accepts(now)
 	switch {
-	case trial && tried != host:
+	case tried != "" && tried != host:
 		l.hosts.ObserveUnder(host, circuit.InVain(o))
-	case j.target.Shared && !trial:
+	case j.target.Shared && tried == "":
 		l.hosts.ObserveUnder(host, circuit.InVain(o))
 		l.hosts.Learn(host, pause)
 	default:
-		if trial {
-			seen.Vain = 0 // the trial has counted it
-		}
 		l.hosts.Learn(circuit.InboxKey(j.target.Inbox), pause)
 		l.hosts.Learn(host, l.inboxFault(now))
 		l.hosts.ObserveUnder(host, seen)

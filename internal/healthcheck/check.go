@@ -120,9 +120,14 @@ const pausedLook = time.Hour
 
 // afterHost postpones an inbox's step until after that of its host, which is down. If the host
 // answers probes, other inboxes keep it down; if no step of the host is due, it is not checked any
-// more. In both cases one delivery to this inbox moves to the host's lot, as a candidate for its
-// trial.
+// more. In both cases one delivery to this inbox moves to the host's lot, as a candidate for the
+// host's trial. All of them do if the budget has opened the host's circuit and the host refuses
+// what is on trial.
 func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
+	if host.Trying(r.Now()) && host.Wasteful(r.Rules) {
+		_, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Unproved(r.Rules, r.Now()) })
+		return err
+	}
 	if host.AnswersProbes() || down(host) && host.CheckAt.IsZero() {
 		ps, _, _, err := r.Lot.Next(ctx, s.Key, circuit.Sweep{}, 1)
 		if err != nil {

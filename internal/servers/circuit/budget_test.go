@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/testkit/property"
 )
@@ -108,7 +109,7 @@ func TestABudgetOpensTheCircuitAndOnlyAnAcceptanceClosesIt(t *testing.T) {
 	for range 20 {
 		now := s.CheckAt
 		spent := s.spent(rules)
-		s = s.CheckPassed(rules, now).TrialSent(rules, inbox(1), true, Sweep{}, now).TrialSpent(rules, 2, now)
+		s = s.CheckPassed(rules, now).TrialSent(rules, inbox(1), true, Sweep{}, now).spend(rules, 2, now)
 		if !s.Wasteful(rules) {
 			t.Fatalf("the budget no longer says what closes the circuit: %+v", s)
 		}
@@ -162,7 +163,9 @@ func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
 			throttled := answered(outcome.Throttled, 429)
 			throttled.RetryAfter = now.Add(time.Hour)
 			out := rapid.SampledFrom([]outcome.Outcome{fault(500), throttled, answered(outcome.Unverified, 401), answered(outcome.Refused, 404)}).Draw(t, "answer")
-			out.Requests = requestsEach
+			if out.Requests = requestsEach; out.Class == outcome.Refused {
+				out.Requests = rapid.IntRange(1, requestsEach).Draw(t, "requests")
+			}
 			for range out.Vain() {
 				requests = append(requests, now)
 			}
@@ -174,17 +177,7 @@ func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
 			}
 			switch o := (Observation{}).Add(a.inbox, out); {
 			case a.trial && s.Trying(now):
-				s = s.TrialSpent(rules, out.Vain(), now)
-				switch {
-				case out.Class == outcome.Throttled && !s.Wasteful(rules):
-					s = s.TrialThrottled(rules, false, out.RetryAfter, "", now)
-				case out.Class == outcome.Retry, s.Wasteful(rules):
-					s = s.TrialFailed(rules, outcome.ReasonNone, "", now)
-				case out.Class == outcome.Unverified:
-					s = s.TrialAnswered(rules, now)
-				default:
-					s = s.TrialPassed(rules, "", now)
-				}
+				s = s.TrialEnded(rules, activity.Target{Inbox: a.inbox}, out, now)
 			case out.Class == outcome.Unverified && rapid.Bool().Draw(t, "a trial of its key"):
 				s = s.Observe(rules, InVain(out), now)
 			default:

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 )
 
@@ -18,26 +19,36 @@ func (s State) Begin(r Rules, lease time.Duration, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// CheckPassed says that the server answered a probe. If deliveries are parked, a trial decides;
-// otherwise the circuit closes. No probe shows anything about an inbox, whose ordered
-// deliveries wait under its host: if the next of them fails, this check has failed.
+// CheckPassed says that the server answered a probe. If deliveries are parked, or the budget has
+// opened the circuit, a trial decides; otherwise the circuit closes. No probe shows anything
+// about an inbox, whose ordered deliveries wait under its host: if the next of them fails, this
+// check has failed.
 func (s State) CheckPassed(r Rules, now time.Time) State {
 	if s.Phase != Unhealthy && s.Phase != Exhausted {
 		return s
 	}
-	if !s.Parked && s.Wasteful(r) || s.spent(r) && now.Sub(s.VainSince) < day {
-		return s.failed(r, s.Reason, s.Why, now) // only an accepted delivery closes its circuit
+	if s.spent(r) && now.Sub(s.VainSince) < day {
+		return s.failed(r, s.Reason, s.Why, now)
 	}
-	if !s.Parked {
-		checks := max(s.Checks, s.Unproven) + 1
-		if s = s.reopened(now); s.ofInbox() {
-			s.Unproven = checks
-		}
-		return s.kept(r, now)
+	if !s.Parked && !s.Wasteful(r) {
+		return s.Unproved(r, now)
 	}
 	// Tried stays, so that inboxes whose trials failed at the last check are not first again.
 	s.Phase, s.Since, s.Trials = HalfOpen, now, 0
 	s.CheckAt = now.Add(r.TrialTimeout)
+	return s.kept(r, now)
+}
+
+// Unproved ends an outage although nothing was accepted. The circuit of an inbox opens again at
+// its first failure.
+func (s State) Unproved(r Rules, now time.Time) State {
+	if s.Phase != HalfOpen && s.DownSince.IsZero() {
+		return s
+	}
+	checks := max(s.Checks, s.Unproven) + 1
+	if s = s.reopened(now); s.ofInbox() {
+		s.Unproven = checks
+	}
 	return s.kept(r, now)
 }
 
@@ -183,6 +194,29 @@ func (s State) TriedNow(inbox string) bool { return s.triedNow(inboxDigest(inbox
 func (s State) triedNow(digest string) bool {
 	lately := s.triedLately(digest)
 	return lately > 0 && lately > len(strings.Fields(s.Tried))-s.Trials
+}
+
+// TrialEnded applies the outcome of a trial at to, after the requests that it made in vain. While
+// the budget keeps the circuit open, a refusal that cost nothing of it leaves the server
+// half-open, for one delivery after another.
+func (s State) TrialEnded(r Rules, to activity.Target, o outcome.Outcome, now time.Time) State {
+	if !s.Trying(now) {
+		return s
+	}
+	s = s.spend(r, o.Vain(), now)
+	switch refused := o.Class == outcome.Refused || o.Class == outcome.Gone; {
+	case refused && o.Vain() == 0 && s.Wasteful(r), o.Try != outcome.Made && (o.Vain() == 0 || !s.spent(r)):
+		return s.TrialVoid(r, now)
+	case o.Class == outcome.Delivered:
+		return s.TrialPassed(r, to.Inbox, now)
+	case s.Wasteful(r), o.HostFault(), o.Class == outcome.Unverified && OfSigningKey(s.Key):
+		return s.TrialFailed(r, o.Reason, o.Err, now)
+	case o.Class == outcome.Throttled:
+		return s.TrialThrottled(r, to.Shared, o.RetryAfter, o.Err, now)
+	case o.Class == outcome.Unverified:
+		return s.TrialAnswered(r, now)
+	}
+	return s.TrialPassed(r, "", now)
 }
 
 // TrialPassed begins the recovery: the server answered the trial. took is the trial's inbox if

@@ -137,14 +137,6 @@ func (s State) spend(r Rules, n int, now time.Time) State {
 	return s
 }
 
-// TrialSpent counts the requests in vain of a trial, before its outcome is applied.
-func (s State) TrialSpent(r Rules, n int, now time.Time) State {
-	if !s.Trying(now) {
-		return s
-	}
-	return s.spend(r, n, now)
-}
-
 // Wasteful reports whether the circuit of s is open and only an accepted delivery closes it,
 // because so much of the budget is spent.
 func (s State) Wasteful(r Rules) bool {
@@ -163,7 +155,9 @@ func (s State) BesideOthers(r Rules, inbox string) bool { return s.TookLast(inbo
 func (s State) spent(r Rules) bool { return s.Vain > r.Budget-3 }
 
 // checkedDaily reports whether s is down with its budget spent.
-func (s State) checkedDaily(r Rules) bool { return !s.DownSince.IsZero() && s.spent(r) }
+func (s State) checkedDaily(r Rules) bool {
+	return s.Phase != HalfOpen && !s.DownSince.IsZero() && s.spent(r)
+}
 
 func (s State) lapsed(o Observation) State {
 	s.Lapsed = s.Lapsed || o.Failures > 0 && s.TookLast(o.Inbox) || s.ofSignedHost() && o.Slow != "" && strings.Contains(o.Slow, s.Took)

@@ -123,8 +123,7 @@ func (s State) Stuck(r Rules, now time.Time) State {
 func (s State) Drained(r Rules, now time.Time) State {
 	s.Parked, s.Sweep = false, Sweep{}
 	switch s = s.Settled(now); {
-	case s.Phase == HalfOpen && s.Wasteful(r):
-		s = s.failed(r, s.Reason, s.Why, now)
+	case s.Wasteful(r): // only an accepted delivery closes its circuit
 	case s.Phase == Healthy, s.Phase == Recovering, s.Phase == HalfOpen:
 		// The recent outcomes stay: they distinguish a broken inbox from a broken host.
 		w, streak := s.Window, s.Streak
