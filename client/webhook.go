@@ -104,7 +104,7 @@ const maxWebhook = 2 << 20
 
 // ReadWebhook checks the signature of a webhook (Standard Webhooks) and returns its events,
 // one or a batch. The secret is that of PutWebhook, whsec_…. Answer 2xx once the events are
-// dealt with, and 401 to ErrWebhook. An event may come twice, with the same ID.
+// handled, and 401 to ErrWebhook. An event may come twice, with the same ID.
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 func ReadWebhook(r *http.Request, secret string) ([]Event, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(secret), "whsec_"))

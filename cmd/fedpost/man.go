@@ -52,7 +52,7 @@ func manCommands(b *strings.Builder, at *kong.Node) {
 	}
 }
 
-// ownFlags are the flags of a command and of those above it, but for the program's.
+// ownFlags are the flags of a command and of those above it, except the program's.
 func ownFlags(n *kong.Node) (all []*kong.Flag) {
 	for ; n.Parent != nil; n = n.Parent {
 		all = append(all, n.Flags...)

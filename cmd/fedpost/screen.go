@@ -47,7 +47,7 @@ func harmless(s string, instead func(rune) string) string {
 }
 
 // escaped is a JSON text with the same meaning that a terminal shows as it is.
-// Such characters stand in strings only.
+// Such characters are in strings only.
 func escaped(text string) string {
 	return harmless(text, func(r rune) string {
 		if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {

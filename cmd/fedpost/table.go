@@ -11,7 +11,7 @@ import (
 const gap = "  "
 
 // table prints rows in columns, each as wide as it has to be. On a terminal that is too
-// narrow, empty columns are left out, and then the widest ones, but for the first, go
+// narrow, empty columns are left out, and then the widest ones, except the first, go
 // below their row, a line each. No text is cut, so it can be copied, and only a single
 // cell that is wider than the terminal is wrapped by it. Other outputs get one line a row.
 func table(out io.Writer, header []string, rows [][]string) error {

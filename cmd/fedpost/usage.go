@@ -58,7 +58,7 @@ func mistake(err error) string {
 	return hinted(err, command)
 }
 
-// exitStatus is 1, but for errors that have one of their own.
+// exitStatus is 1, except for errors that have one of their own.
 func exitStatus(err error) int {
 	var own exitError
 	var address local.AddressError

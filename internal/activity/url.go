@@ -73,7 +73,7 @@ func rawPath(s string) string {
 	return "/"
 }
 
-// pathByte and queryByte report whether a byte may stand in a path or query.
+// pathByte and queryByte report whether a byte may be in a path or query.
 func pathByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		strings.IndexByte("-._~!$&'()*+,;=:@%/[]", c) >= 0

@@ -110,7 +110,7 @@ func TestATrialThatFailsOnABrokenInboxIsTriedOnAnother(t *testing.T) {
 }
 
 // Found by the simulation: an inbox that resets connections was
-// first in line at every check, and held its whole server until it was given up.
+// tried first at every check, and held its whole server until it was given up.
 func TestAnInboxThatBreaksConnectionsHoldsItsServerForOneCheckOnly(t *testing.T) {
 	for name, ordering := range map[string]string{"ordered": "actor", "unordered": ""} {
 		t.Run(name, func(t *testing.T) {

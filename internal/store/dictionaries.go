@@ -1,6 +1,6 @@
 package store
 
-// In a dictionary the likeliest text stands last: a nearer match costs fewer bits.
+// In a dictionary the likeliest text comes last: a nearer match costs fewer bits.
 
 // activityPacking is for activity records and target lists. Its dictionary is
 // the record's field names and the paths and host names of the Fediverse's

@@ -4,7 +4,7 @@ import { type Operation, routes } from "./routes.js";
 
 type Schemas = components["schemas"];
 
-/** What becomes of an activity: its counts, and a page of its recipients. */
+/** The state of an activity: its counts, and a page of its recipients. */
 export type Activity = Schemas["Activity"];
 export type Accepted = Schemas["Accepted"];
 export type AcceptedBatch = Schemas["AcceptedBatch"];
@@ -15,11 +15,11 @@ export type Problem = Schemas["Problem"];
 export type RecipientState = Schemas["RecipientState"];
 export type Submission = Schemas["Submission"];
 
-/** An event of the feed, and where the feed goes on. */
-export type Told = Event & {
+/** An event of the feed, and the cursor to continue at. */
+export type FeedEvent = Event & {
   /**
-   * Where `events` goes on without losing an event. It moves on with the last event of a page; before, the events of the
-   * page are told again, with the same `id`.
+   * Where `events` continues without losing an event. Only the last event of a page has the cursor behind the page: from the
+   * cursor of an earlier one, the events of the page come again, with the same `id`.
    */
   cursor: string;
 };
@@ -63,8 +63,8 @@ const longPoll = 20;
 /** A wait so short that the server has not waited, in milliseconds. */
 const notWaited = 2000;
 /**
- * How many pages without an event, in a row and each with more behind it, are asked for without a pause: a feed whose types
- * are rare has some, a server that makes its callers run has them without end.
+ * How many pages without an event, in a row and each with more behind it, are asked for without a pause: a feed of rare
+ * types has some, a faulty server has them without end.
  */
 const manyEmpty = 1000;
 /** The time limit of a request, in milliseconds: longer than the long poll. */
@@ -87,11 +87,11 @@ export class Fedpost {
   readonly #token: string | undefined;
   readonly #patience: number;
   readonly #fetch: typeof fetch;
-  /** Whether fedpost has ever answered: from then on it is there, whatever happens to its name. */
+  /** Whether fedpost has ever answered: from then on a name that is unknown is taken for a restart. */
   #answered = false;
 
   /**
-   * Throws a TypeError, which shows neither password nor token, where the address or the token is none.
+   * Throws a TypeError, which shows neither password nor token, where the address or the token is invalid.
    *
    * @param address such as `http://127.0.0.1:8080`
    */
@@ -122,12 +122,12 @@ export class Fedpost {
     return this.#repeated(operation, input as Call, options, this.#patience);
   }
 
-  /** Hands over one activity. fedpost delivers it from then on, once, whatever happens to this call. */
+  /** Submits one activity. Once fedpost has accepted it, it is delivered once, even if its answer is lost. */
   async send(submission: Submission, options: CallOptions = {}): Promise<Accepted> {
     return having("id", "string", await this.#repeated("sendActivity", { body: submission, key: this.#key(submission) }, options, this.#patience));
   }
 
-  /** Hands over up to 100 activities: all of them or none. */
+  /** Submits up to 100 activities: all of them or none. */
   async sendMany(batch: Batch | Submission[], options: CallOptions = {}): Promise<AcceptedBatch> {
     const body = Array.isArray(batch) ? { activities: batch } : batch;
     return having("activities", "array", await this.#repeated("sendActivities", { body, key: this.#key(body) }, options, this.#patience));
@@ -138,7 +138,7 @@ export class Fedpost {
     return body.deduplicationKey === undefined && this.#patience > 0 ? crypto.randomUUID() : undefined;
   }
 
-  /** What has become of an activity, with the first 100 of its recipients. */
+  /** The state of an activity, with the first 100 of its recipients. */
   async get(id: string, options: CallOptions = {}): Promise<Activity> {
     return having("id", "string", await this.call("getActivity", { path: { id } }, options));
   }
@@ -156,7 +156,7 @@ export class Fedpost {
     for (let pause = 100; ; pause = Math.min(2 * pause, 5000)) {
       const activity = having("counts", "object", await this.call("getActivity", { path: { id }, query: { limit: 1 } }, options));
       const { queued = 0, retrying = 0, parked = 0 } = activity.counts;
-      // Whether a state is final that this client does not know, the status says.
+      // The status says whether a state that this client does not know is final.
       const ended = activity.status === "done" || activity.status === "cancelled";
       if (ended && Object.keys(activity.counts).length > 0 && queued + retrying + parked === 0) return activity;
       await sleep(pause, options.signal);
@@ -164,12 +164,12 @@ export class Fedpost {
   }
 
   /**
-   * The entries of a list, such as `pages("listServers", "servers", { query: { phase: "gone" } })`. Entries without end are the
-   * caller's to stop.
+   * The entries of a list, such as `pages("listServers", "servers", { query: { phase: "gone" } })`. If they never end, the
+   * caller has to stop.
    */
   async *pages<O extends Operation, F extends keyof Answer<O> & string>(operation: O, field: F, input?: Input<O>, options: CallOptions = {}): AsyncGenerator<Answer<O>[F] extends (infer T)[] ? T : never, void, void> {
     const call = { ...(input as Call | undefined), query: { ...(input as Call | undefined)?.query } };
-    // A circle is found by one cursor that is kept, at page 1, 2, 4, 8 and so on (Brent).
+    // Cursors that go round in a circle are found by keeping one, that of page 1, 2, 4, 8 and so on (Brent).
     let [kept, keep, empty] = ["", 1, 0];
     for (let n = 1; ; n++) {
       const page = having(field, "array", await this.#repeated(operation, call, options, this.#patience));
@@ -185,12 +185,12 @@ export class Fedpost {
   }
 
   /**
-   * Follows the feed of events behind a cursor: the `cursor` of an event that was dealt with; "" for the oldest that is kept
+   * Follows the feed of events behind a cursor: the `cursor` of an event that was handled; "" for the oldest that is kept
    * (30 days), or "now". It waits for what comes, and, once fedpost has answered this client, while it cannot be reached. It
    * throws where nobody answers at first for as long as the client's `patience`, where fedpost refuses the request, and where
    * what answers is no feed that moves on. It ends when `signal` aborts.
    */
-  async *events(after: string, options: CallOptions & { types?: EventType[] } = {}): AsyncGenerator<Told, void, void> {
+  async *events(after: string, options: CallOptions & { types?: EventType[] } = {}): AsyncGenerator<FeedEvent, void, void> {
     const query: { after: string; type?: string; wait?: number } = { after };
     if (options.types?.length) query.type = options.types.join(",");
     let empty = 0;
@@ -251,7 +251,7 @@ export class Fedpost {
   async #once(method: string, path: string, call: Call, { signal, headers: further }: CallOptions): Promise<unknown> {
     const filled = path.replace(/{(\w+)}/g, (_, name: string) => {
       const value = call.path?.[name];
-      // A path loses its segments . and .., and with them what the call is about.
+      // fetch drops the segments . and .. of a path: the call would be another.
       if (value === undefined || /^\.{0,2}$/.test(String(value))) throw new TypeError(`${method} ${path} needs its ${name}, and got ${JSON.stringify(value)}`);
       return encodeURIComponent(String(value));
     });
@@ -306,7 +306,7 @@ export class Fedpost {
 
   /** How long to wait before a call that failed is made again, in milliseconds; undefined: it is not. */
   #pauseAfter(err: unknown, pause: number, harmless: boolean): number | undefined {
-    pause = pause / 2 + (Math.random() * pause) / 2; // so that callers that failed together do not come again together
+    pause = pause / 2 + (Math.random() * pause) / 2; // so that callers that failed together do not retry together
     if (!(err instanceof FedpostError)) return undefined;
     if (err.status === 0 && willBeTheSame(err.detail ?? "", this.#answered)) return undefined;
     const inProgress = err.status === 409 && err.retryAfter !== undefined;
@@ -324,7 +324,7 @@ interface Call {
 
 const notFedpost = (status: number, detail: string): FedpostError => new FedpostError({ status, title: "Not an answer of fedpost", detail });
 
-/** The text of an answer, up to a bound. A refusal is cut off there, and what is lost of it is left out. */
+/** The text of an answer, up to a bound. A longer refusal is cut there. */
 async function textOf(response: Response): Promise<string> {
   const most = response.ok ? maxAnswer : maxRefusal;
   const decoder = new TextDecoder();
@@ -361,7 +361,7 @@ function target(response: Response, from: URL): string {
   }
 }
 
-/** What of an answer is a problem document: the members that have the right type. */
+/** The members of a problem document that have the right type. */
 function problemOf(answer: unknown): Partial<Problem> {
   const got = (typeof answer === "object" && answer !== null ? answer : {}) as Record<string, unknown>;
   const texts = ["type", "title", "detail", "id", "requestId"].filter((name) => typeof got[name] === "string").map((name) => [name, got[name]]);
@@ -369,21 +369,21 @@ function problemOf(answer: unknown): Partial<Problem> {
   return { ...Object.fromEntries(texts), errors };
 }
 
-/** The most seconds that Retry-After is obeyed: whoever answers must not be able to stop a caller for a year. */
+/** The most seconds that Retry-After is obeyed: no answer may stop a caller for a year. */
 const longestRetryAfter = 300;
 
 function upToLongest(seconds: number): number {
   return seconds > 0 ? Math.min(seconds, longestRetryAfter) : 0;
 }
 
-/** How many seconds to wait by Retry-After, a number or a date; undefined: it says nothing. */
+/** How many seconds to wait by Retry-After, a number or a date; undefined if it is neither. */
 function retryAfter(response: Response): number | undefined {
   const header = response.headers.get("retry-after") ?? "";
   const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
   return upToLongest(seconds) || undefined;
 }
 
-/** An answer, if it has what each such answer of fedpost has. */
+/** Returns an answer that has the member that each such answer of fedpost has, and throws for any other. */
 function having<T>(member: string, type: "string" | "array" | "object", answer: T): T {
   const value = typeof answer === "object" && answer !== null ? (answer as Record<string, unknown>)[member] : undefined;
   if (Array.isArray(value) ? type === "array" : value !== null && typeof value === type) return answer;
@@ -399,12 +399,12 @@ function reason(err: unknown): string {
   return cause instanceof Error ? message?.replace(/^error sending request .*?: client error \(\w+\): /, "") || code || cause.name : String(cause);
 }
 
-/** Whether a request would fail in a moment as it has now. A name may be gone for the time of a restart, as that of a container is. */
+/** Whether a repeated request would fail the same way. The name of a container may be missing during a restart. */
 function willBeTheSame(detail: string, answered: boolean): boolean {
   return /certificate|does not speak TLS/i.test(detail) || (!answered && /ENOTFOUND|not known/.test(detail));
 }
 
-/** A text of whoever has answered, for an error. */
+/** A text from an answer, made fit for an error. */
 const quoted = (text: string): string => JSON.stringify(text.slice(0, 100));
 
 function sleep(ms: number, signal?: AbortSignal): Promise<void> {

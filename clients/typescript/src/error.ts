@@ -5,7 +5,7 @@ type Problem = components["schemas"]["Problem"];
 /** The most faults that are kept; fedpost lists no more. */
 const maxFaults = 100;
 
-/** A text of whoever has answered, cut, and without what could disturb a terminal or a log. */
+/** A text from an answer, cut, and without what could disturb a terminal or a log. */
 function cleaned(text: string): string {
   return text.slice(0, 8000).replace(/[\s\p{Cc}\p{Cf}\p{Co}]+/gu, " ").trim().slice(0, 2000);
 }

@@ -1,5 +1,5 @@
 // A project of somebody else, in which the packed package is installed: what it may write, and what the compiler refuses.
-import { type Accepted, Fedpost, FedpostError, type Told, verifyWebhook } from "@fedpost/client";
+import { type Accepted, Fedpost, FedpostError, type FeedEvent, verifyWebhook } from "@fedpost/client";
 
 const fedpost = new Fedpost("http://127.0.0.1:1", { patience: 0 });
 const sent: Promise<Accepted> = fedpost.send({ activity: { actor: "https://a.example" }, keyId: "k", recipients: ["https://b.example/inbox"] });
@@ -8,7 +8,7 @@ sent.catch((err: unknown) => console.log("no answer:", err instanceof FedpostErr
 export const paused = (): Promise<string> => fedpost.call("pauseServer", { path: { host: "a.example" }, body: { for: "PT1H" } }).then((s) => s.phase);
 export const forgotten = (): Promise<undefined> => fedpost.call("forgetActivity", { path: { id: "x" } });
 export const verified: typeof verifyWebhook = verifyWebhook;
-export async function first(): Promise<Told | undefined> {
+export async function first(): Promise<FeedEvent | undefined> {
   for await (const event of fedpost.events("", { types: ["recipient.gone"] })) return event;
   for await (const server of fedpost.pages("listServers", "servers", { query: { phase: "gone" } })) console.log(server.phase);
   return undefined;

@@ -44,7 +44,7 @@ func Parse(s string) (*duration.Duration, error) {
 	return d, nil
 }
 
-// short is the grammar of Short but for days: without Go's "+", fractions of a millisecond and
+// short is the grammar of Short except days: without Go's "+", fractions of a millisecond and
 // numbers that begin or end with a dot.
 var short = regexp.MustCompile(`^-?(\d+([.]\d+)?(h|m|s|ms))+$`)
 

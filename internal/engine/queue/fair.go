@@ -28,7 +28,7 @@ const (
 	// step is how far apart the messages of a group stand, while they stand before their
 	// sending: the first 1,000.
 	step = earliest / 1000
-	// mostGroups bounds the groups that are remembered. Others stand first.
+	// mostGroups bounds the groups that are remembered. Others are first.
 	mostGroups = 10_000
 )
 

@@ -57,7 +57,7 @@ type stored struct {
 func (q *mq) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	var got []queue.Received
 	var dead int
-	// This waits for the disk: receives that do not fill the memory with messages that wait.
+	// It waits for the disk: otherwise receives would fill the memory with messages that wait.
 	err := q.write(ctx, func(s *session) error {
 		reads()
 		got, dead = nil, 0

@@ -69,7 +69,7 @@ func (r *Releaser) shard(ctx context.Context, shard int, now time.Time) (int, er
 type pass struct {
 	*Releaser
 	sent, aside []Task
-	refused     int // tasks that a queue refused, and that are dealt with
+	refused     int // tasks that were sent repaired or set aside
 	stuck       bool
 	errs        []error
 }

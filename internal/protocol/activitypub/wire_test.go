@@ -55,7 +55,7 @@ func heads(t *testing.T) (port string, got <-chan []string) {
 }
 
 // TestTheWireHasTheCanonicalURL: request target, Host and what is signed are
-// those of the URL as it was enqueued, byte for byte but for dot segments.
+// those of the URL as it was enqueued, byte for byte except dot segments.
 func TestTheWireHasTheCanonicalURL(t *testing.T) {
 	port, got := heads(t)
 	client, err := outbound.New(outbound.Config{UserAgent: "fedpost/test", AllowPrivate: true})

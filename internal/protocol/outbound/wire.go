@@ -80,7 +80,7 @@ func (w *wire) Write(p []byte) (int, error) {
 }
 
 // statusReader finds the status in the bytes of an answer. Interim answers (1xx
-// but for 101) do not count.
+// except 101) do not count.
 type statusReader struct {
 	status int
 	line   []byte // the beginning of the line that is being read

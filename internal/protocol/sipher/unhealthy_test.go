@@ -204,7 +204,7 @@ func TestBudgetIsEnoughForTheLongestAttempt(t *testing.T) {
 	ps := peersFor(t)
 	synctest.Test(t, func(t *testing.T) {
 		b := newBedOf(t, ps, policies(t, `{"TIMEOUT":{"proxyEligible":true}}`))
-		// Everything takes all of its time, but for the card and the sweep, without
+		// Everything takes all of its time, except the card and the sweep, without
 		// which there is nothing more to do.
 		b.serveSlowly()
 		b.insert(b.p, func(s *peers.Server) { s.IsHealthy, s.Reason = false, peers.TimedOut })

@@ -64,7 +64,7 @@ const day = 24 * time.Hour
 // Default returns the rules with all defaults.
 func Default() Rules { return Rules{Revive: 30 * day}.Complete() }
 
-// Complete returns r with defaults for what is zero, but for Revive.
+// Complete returns r with defaults for what is zero, except Revive.
 func (r Rules) Complete() Rules {
 	r.OpenAfter = cmp.Or(r.OpenAfter, 5)
 	r.OpenShare = cmp.Or(r.OpenShare, 0.7)

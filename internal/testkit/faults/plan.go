@@ -47,7 +47,7 @@ type Kind int
 
 const (
 	// FailBefore: the call does nothing and returns ErrInjected, so that the
-	// caller cannot tell it from ActThenLose.
+	// caller cannot distinguish it from ActThenLose.
 	FailBefore Kind = iota + 1
 	// Refuse: the call does nothing. The error of a send says so with
 	// queue.ErrNotSent.

@@ -38,7 +38,7 @@ type Options struct {
 	Binary string
 	Name   string
 	Env    map[string]string
-	// Timeout of one event, and Memory in MB, as the function is told; Lambda's
+	// Timeout of one event, and Memory in MB, as the function reads them; Lambda's
 	// limit of memory itself is not enforced.
 	Timeout time.Duration
 	Memory  int

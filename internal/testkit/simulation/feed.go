@@ -41,7 +41,7 @@ func (s *sim) checkFeed() {
 		for _, id := range p.ids {
 			v, err := s.book.view(id)
 			if err != nil {
-				continue // forgotten by right, or another check says so
+				continue // it may be forgotten; otherwise another check fails
 			}
 			for _, r := range v.Recipients {
 				if time.Since(r.UpdatedAt) > events.Keep-24*time.Hour || r.State != activity.Dead && r.State != activity.Failed {

@@ -12,10 +12,10 @@ import (
 
 // evaluate computes an expression of CloudWatch's metric math for one period: numbers,
 // ids of metrics, + - * /, comparisons, FILL, IF, and MAX and SUM of a list. A metric
-// without a value is NaN, and so is what is computed from it, but for FILL.
+// without a value is NaN, and so is what is computed from it, except by FILL.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
 //
-// That subset is the syntax of Go's expressions, but for the list.
+// That subset is the syntax of Go's expressions, except the list.
 func evaluate(expression string, value func(id string) (float64, bool)) (float64, error) {
 	goish := strings.NewReplacer("[", "LIST(", "]", ")").Replace(expression)
 	e, err := parser.ParseExpr(goish)

@@ -28,12 +28,12 @@ LONG_POLL = 20
 NOT_WAITED = 2.0
 """A wait so short that the server has not waited, in seconds."""
 MANY_EMPTY = 1000
-"""How many pages without an event, in a row and each with more behind it, are asked for without a pause: a feed whose types
-are rare has some, a server that makes its callers run has them without end."""
+"""How many pages without an event, in a row and each with more behind it, are asked for without a pause: a feed of rare
+types has some, a faulty server has them without end."""
 TIMEOUT = 60.0
 """The time limit of a request and its whole answer, in seconds: longer than the long poll."""
 LONGEST_RETRY_AFTER = 300.0
-"""The most seconds that Retry-After is obeyed: whoever answers must not be able to stop a caller for a year."""
+"""The most seconds that Retry-After is obeyed: no answer may stop a caller for a year."""
 MAX_ANSWER = 64 << 20
 """The most bytes that are read of an answer. The largest answer of fedpost is a page of a few megabytes."""
 MAX_REFUSAL = 1 << 20
@@ -42,12 +42,12 @@ MOST_EMPTY = 10_000
 """How many pages of a list in a row may be without an entry. One that fedpost has searched in vain stands for 2,000 activities."""
 
 
-class Told(Event):
-    """An event of the feed, and where the feed goes on."""
+class FeedEvent(Event):
+    """An event of the feed, and the cursor to continue at."""
 
     cursor: str
-    """Where ``events`` goes on without losing an event. It moves on with the last event of a page; before, the events of
-    the page are told again, with the same ``id``."""
+    """Where ``events`` continues without losing an event. Only the last event of a page has the cursor behind the page:
+    from the cursor of an earlier one, the events of the page come again, with the same ``id``."""
 
 
 class Core:
@@ -71,7 +71,7 @@ class Core:
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.patience = patience
         self.answered = False
-        """Whether fedpost has ever answered: from then on it is there, whatever happens to its name."""
+        """Whether fedpost has ever answered: from then on a name that is unknown is taken for a restart."""
 
     def request(
         self,
@@ -87,10 +87,10 @@ class Core:
         method, route, _ = ROUTES[operation]
         for name in re.findall(r"{(\w+)}", route):
             value = (path or {}).get(name, "")
-            if value in ("", ".", ".."):  # a path loses its segments . and .., and with them what the call is about
+            if value in ("", ".", ".."):  # httpx drops the segments . and .. of a path: the call would be another
                 raise ValueError(f"{method} {route} needs its {name}, and got {value!r}")
             route = route.replace("{" + name + "}", quote(value, safe=""))
-        # What is compressed has no bound before it is unpacked.
+        # How large a compressed answer is shows only when it is unpacked.
         headers = {**self.headers, "Accept-Encoding": "identity"}
         content = None
         if body is not None:
@@ -115,7 +115,7 @@ _until: ContextVar[float] = ContextVar("_until", default=math.inf)
 
 @contextmanager
 def time_limit(request: httpx.Request) -> Iterator[None]:
-    """Bounds a request and its whole answer. httpx bounds each read: a server that sends a byte now and then held a call for ever."""
+    """Bounds a request and its whole answer. httpx bounds each read: without this, a server that sends a byte now and then holds a call for ever."""
     request.extensions["trace"] = _trace
     token = _until.set(time.monotonic() + TIMEOUT)
     try:
@@ -125,7 +125,7 @@ def time_limit(request: httpx.Request) -> Iterator[None]:
 
 
 def _trace(event: str, info: Mapping[str, Any]) -> None:
-    """Is called by httpcore: a new connection reads and writes in what is left of its caller's time."""
+    """Called by httpcore: reads and writes of a new connection end at the time limit of the request."""
     if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
         stream = info["return_value"]
         stream.read, stream.write = _limited(stream.read, httpcore.ReadTimeout), _limited(stream.write, httpcore.WriteTimeout)
@@ -142,7 +142,7 @@ def _limited(do: Callable[[Any, float | None], Any], error: type[Exception]) -> 
 
 
 class Answer:
-    """An answer as it comes, bounded in size. Of a refusal, what is beyond the bound is left out."""
+    """An answer as it comes, bounded in size. A longer refusal is cut there."""
 
     def __init__(self, response: httpx.Response) -> None:
         status = response.status_code
@@ -150,7 +150,7 @@ class Answer:
             raise not_fedpost(status, f"it points to {_target(response)}, which is not followed: give the address of fedpost itself")
         self.is_refusal = not response.is_success
         self.is_whole = False
-        """Whether to read on is of no use."""
+        """Whether nothing further has to be read."""
         self._response = response
         self._body = bytearray()
         if response.headers.get("content-encoding", "identity") != "identity":
@@ -193,7 +193,7 @@ def _target(response: httpx.Response) -> str:
 
 
 def retry_after(header: str) -> float | None:
-    """How many seconds to wait by Retry-After, a number or a date; None: it says nothing."""
+    """How many seconds to wait by Retry-After, a number or a date; None if it is neither."""
     try:
         seconds = float(header) if re.fullmatch("[0-9]{1,300}", header) else parsedate_to_datetime(header).timestamp() - time.time()
     except (ArithmeticError, LookupError, TypeError, ValueError):
@@ -202,7 +202,7 @@ def retry_after(header: str) -> float | None:
 
 
 def up_to_longest(seconds: object) -> float:
-    """A wait that an answer asks for, whatever it says."""
+    """The seconds that an answer asks to wait, from 0 to the longest."""
     if not isinstance(seconds, (int, float)) or not seconds > 0:
         return 0.0
     return float(min(seconds, LONGEST_RETRY_AFTER))
@@ -213,14 +213,14 @@ def not_fedpost(status: int, detail: str) -> FedpostError:
 
 
 def having(member: str, kind: type, got: Any) -> Any:
-    """An answer, if it has what each such answer of fedpost has."""
+    """Returns an answer that has the member that each such answer of fedpost has, and raises for any other."""
     if isinstance(got, dict) and isinstance(got.get(member), kind):
         return got
     raise not_fedpost(200, f'it has no "{member}": is the address right, and this client as new as fedpost?')
 
 
 def page_after(after: str, got: Any) -> Any:
-    """A page of the feed behind a cursor, if it is one and the feed moves on."""
+    """Returns a page of the feed that leads beyond the cursor ``after``, and raises for any other answer."""
     page = having("next", str, having("events", list, got))
     if not page["next"] or (page["next"] == after and (page.get("more") or page["events"])):
         raise not_fedpost(200, f'the feed stands still: next is "{page["next"][:100]}" again')
@@ -231,7 +231,7 @@ def page_after(after: str, got: Any) -> Any:
 
 
 def _cursor(text: object) -> str:
-    """A cursor, if an address can carry it: for another httpx would raise an error of its own."""
+    """Returns a cursor that a URL can hold, and raises for any other: httpx would raise an error of its own."""
     if not isinstance(text, str) or not re.fullmatch("[!-~]{1,8000}", text):
         raise not_fedpost(200, "its cursor is none")
     return text
@@ -241,7 +241,7 @@ class Pages:
     """Which page of a list comes next."""
 
     def __init__(self) -> None:
-        # A circle is found by one cursor that is kept, at page 1, 2, 4, 8 and so on (Brent).
+        # Cursors that go round in a circle are found by keeping one, that of page 1, 2, 4, 8 and so on (Brent).
         self._kept, self._keep, self._page, self._empty = "", 1, 0, 0
 
     def after(self, page: Mapping[str, Any], field: str) -> str | None:
@@ -263,7 +263,7 @@ class Pages:
 
 def pause_after(err: FedpostError, pause: float, harmless: bool, answered: bool) -> float | None:
     """How long to wait before a call that failed is made again, in seconds; None: it is not."""
-    pause = pause / 2 + random.random() * pause / 2  # so that callers that failed together do not come again together
+    pause = pause / 2 + random.random() * pause / 2  # so that callers that failed together do not retry together
     if err.status == 0 and _will_be_the_same(err.detail or "", answered):
         return None
     in_progress = err.status == 409 and err.retry_after is not None
@@ -273,15 +273,12 @@ def pause_after(err: FedpostError, pause: float, harmless: bool, answered: bool)
 
 
 def _will_be_the_same(detail: str, answered: bool) -> bool:
-    """Whether a request would fail in a moment as it has now.
-
-    A name may be gone for the time of a restart, as that of a container is.
-    """
+    """Whether a repeated request would fail the same way. The name of a container may be missing during a restart."""
     return "certificate" in detail or "does not speak TLS" in detail or (not answered and "not known" in detail)
 
 
 def is_done(activity: Mapping[str, Any]) -> bool:
-    """Whether all recipients are finished. The status says whether a state is final that this client does not know."""
+    """Whether all recipients are finished. The status says whether a state that this client does not know is final."""
     counts = having("counts", dict, activity)["counts"]
     ended = activity.get("status") in ("done", "cancelled")
     return ended and bool(counts) and not any(counts.get(state) for state in ("queued", "retrying", "parked"))

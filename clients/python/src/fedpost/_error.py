@@ -42,6 +42,6 @@ def _is_fault(e: object) -> bool:
 
 
 def _cleaned(text: str) -> str:
-    """A text of whoever has answered, cut, and without what could disturb a terminal or a log."""
+    """A text from an answer, cut, and without what could disturb a terminal or a log."""
     shown = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs") else c for c in text[:8000])
     return " ".join(shown.split())[:2000]

@@ -9,7 +9,7 @@ from typing import Any, cast
 import httpx
 
 from . import _core
-from ._core import Told
+from ._core import FeedEvent
 from ._error import FedpostError
 from ._routes import ROUTES, Operation
 from .types import Accepted, AcceptedBatch, Activity, ActivityPubSubmission, Batch, Events, RecipientState, SipherSubmission
@@ -22,7 +22,7 @@ class Fedpost:
     5xx: what reads, what sets a state, and ``send`` and ``send_many``, which give their activity a deduplication key if
     it has none. ``Retry-After`` is obeyed, up to 5 minutes. Other calls are repeated only after a 429. What fedpost
     refuses is raised as FedpostError. A redirect is not followed: it would take a token or a private key to another
-    server. An address or a token that is none is a ValueError, which shows neither password nor token.
+    server. An invalid address or token is a ValueError, which shows neither password nor token.
     """
 
     def __init__(self, address: str, *, token: str | None = None, patience: float = 30.0, http: httpx.Client | None = None) -> None:
@@ -44,11 +44,11 @@ class Fedpost:
         return self._repeated(operation, path, query, body, None, self._core.patience)
 
     def send(self, submission: ActivityPubSubmission | SipherSubmission) -> Accepted:
-        """Hands over one activity. fedpost delivers it from then on, once, whatever happens to this call."""
+        """Submits one activity. Once fedpost has accepted it, it is delivered once, even if its answer is lost."""
         return cast(Accepted, _core.having("id", str, self._repeated("sendActivity", None, None, submission, self._key(submission), self._core.patience)))
 
     def send_many(self, batch: Batch | Sequence[ActivityPubSubmission | SipherSubmission]) -> AcceptedBatch:
-        """Hands over up to 100 activities: all of them or none."""
+        """Submits up to 100 activities: all of them or none."""
         body = batch if isinstance(batch, Mapping) else Batch(activities=batch)
         return cast(AcceptedBatch, _core.having("activities", list, self._repeated("sendActivities", None, None, body, self._key(body), self._core.patience)))
 
@@ -56,7 +56,7 @@ class Fedpost:
         return str(uuid.uuid4()) if "deduplicationKey" not in body and self._core.patience > 0 else None
 
     def get(self, id: str) -> Activity:
-        """What has become of an activity, with the first 100 of its recipients."""
+        """The state of an activity, with the first 100 of its recipients."""
         return cast(Activity, _core.having("id", str, self.call("getActivity", path={"id": id})))
 
     def recipients(self, id: str, *, state: str | None = None, host: str | None = None) -> Iterator[RecipientState]:
@@ -66,7 +66,7 @@ class Fedpost:
     def pages(self, operation: Operation, field: str, *, path: Mapping[str, str] | None = None, query: Mapping[str, Any] | None = None) -> Iterator[Any]:
         """The entries of a list, such as ``pages("listServers", "servers", query={"phase": "gone"})``.
 
-        Entries without end are the caller's to stop.
+        If they never end, the caller has to stop.
         """
         query, pages = dict(query or {}), _core.Pages()
         while True:
@@ -80,7 +80,7 @@ class Fedpost:
     def wait_until_done(self, id: str, *, timeout: float = math.inf) -> Activity:
         """Waits until all recipients of an activity are finished, and returns the counts.
 
-        That takes days where a server is down: after ``timeout`` seconds it is a TimeoutError. An application that
+        That takes days if a server is down; after ``timeout`` seconds, a TimeoutError is raised. An application that
         sends much follows ``events`` instead, with ``notify``.
         """
         until, pause = time.monotonic() + timeout, 0.1
@@ -93,10 +93,10 @@ class Fedpost:
             time.sleep(pause)
             pause = min(2 * pause, 5.0)
 
-    def events(self, after: str, *, types: Sequence[str] = ()) -> Iterator[Told]:
+    def events(self, after: str, *, types: Sequence[str] = ()) -> Iterator[FeedEvent]:
         """Follows the feed of events behind a cursor, without end.
 
-        ``after`` is the ``cursor`` of an event that was dealt with; "" for the oldest that is kept (30 days), or "now".
+        ``after`` is the ``cursor`` of an event that was handled; "" for the oldest that is kept (30 days), or "now".
         It waits for what comes, and, once fedpost has answered this client, while it cannot be reached. It raises where
         nobody answers at first for as long as the client's ``patience``, where fedpost refuses the request, and where
         what answers is no feed that moves on.
@@ -117,7 +117,7 @@ class Fedpost:
                 continue
             pause = _core.FIRST_PAUSE
             for i, event in enumerate(page["events"], 1):
-                yield cast(Told, {**event, "cursor": page["next"] if i == len(page["events"]) else query["after"]})
+                yield cast(FeedEvent, {**event, "cursor": page["next"] if i == len(page["events"]) else query["after"]})
             # A server with too many readers who wait, or one that stops, answers at once.
             at_once = "retryAfter" in page or time.monotonic() - asked < _core.NOT_WAITED
             if "wait" in query and not page["events"] and not page.get("more") and at_once:

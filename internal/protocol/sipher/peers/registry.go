@@ -52,7 +52,7 @@ type KeyChange struct {
 // The ways a server comes to show its keys.
 const (
 	Discovered = "discovery"    // we asked it
-	Registered = "registration" // it told us, and confirmed it when asked
+	Registered = "registration" // it registered itself, and confirmed that
 )
 
 // Block is an operator's refusal to deal with a server.

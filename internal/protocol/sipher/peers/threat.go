@@ -45,7 +45,7 @@ func ReasonOf(r outcome.Reason) Reason {
 type Policy struct {
 	// ProxyEligible: another server may be asked to pass a delivery on.
 	ProxyEligible bool `json:"proxyEligible"`
-	// DirectHealthCheckable: asking the server itself tells whether it is back.
+	// DirectHealthCheckable: asking the server itself shows whether it is back.
 	DirectHealthCheckable bool `json:"directHealthCheckable"`
 }
 
