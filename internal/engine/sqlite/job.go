@@ -21,7 +21,6 @@ const (
 	read    kind = iota // nothing: do does not write
 	written             // a commit
 	synced              // a commit that has reached the disk
-	kinds
 )
 
 // room is how many jobs wait without their callers waking up when they are taken.

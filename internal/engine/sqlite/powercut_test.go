@@ -41,7 +41,7 @@ func (p *powered) commits() {
 			return
 		}
 		p.mu.Lock()
-		for k := range kinds {
+		for _, k := range []kind{read, written, synced} {
 			some := slices.DeleteFunc(slices.Clone(group), func(j *job) bool { return j.kind != k })
 			before := p.wal()
 			p.writer.finish(k, some)
