@@ -62,7 +62,7 @@ type Circuit struct {
 	Step     time.Duration `env:"CHECK_STEP" min:"1s" max:"1d" help:"how much longer each next wait is than the one before: 1s to 1d"`
 	Slow     time.Duration `env:"CHECK_SLOW" min:"1s" max:"7d" help:"the wait between checks after the fifth, while something is parked: 1s to 7d"`
 	Ramp     time.Duration `env:"RELEASE_EVERY" min:"1s" max:"1h" help:"the time between the steps that release parked deliveries to a server that is back: 1s to 1h"`
-	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"a dead delivery is sent again if its server, which was down, is back within this time of its death: up to 60d; 0: never. No effect with the policies sipher and ldp"`
+	Revive   time.Duration `env:"REVIVE_WITHIN" max:"60d" help:"a dead delivery is sent again if its server, which was down, is back within this time of its death: up to 60d; 0: never. No effect with the policies sipher and ldp: they give up after a few tries, and do not wait for a server"`
 	MaxPause time.Duration `env:"RETRY_AFTER_MAX" min:"1m" max:"7d" help:"the longest pause that a server can ask for (Retry-After): 1m to 7d"`
 }
 
