@@ -17,7 +17,6 @@ import (
 // r3---sn-a5m.example are in use; underscores, which are in use, too, are left to checkName.
 var lookup = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.CheckHyphens(false))
 
-// ErrHost says that a text is not the name of a host.
 var ErrHost = errors.New("invalid host")
 
 // HostName returns the one name of the host that s, without a port, spells: lower-case ASCII (RFC 5891,

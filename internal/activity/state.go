@@ -1,6 +1,5 @@
 package activity
 
-// State is the state of one recipient of an activity.
 type State string
 
 // Final states never change again, but a retry on request gives failed and dead recipients fresh attempts.

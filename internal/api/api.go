@@ -125,7 +125,6 @@ func New(o Options) *API {
 	return a
 }
 
-// Patterns lists the patterns of all routes.
 func (a *API) Patterns() []string {
 	ps := make([]string, len(a.routes))
 	for i, r := range a.routes {

@@ -14,7 +14,6 @@ import (
 // RetryAfter is the Retry-After of a 503 after a failure of the table or a queue.
 const RetryAfter = 5 * time.Second
 
-// enqueueProblem translates an error of package enqueue for a client.
 func enqueueProblem(err error, keyed bool) error {
 	if invalidErr, ok := errors.AsType[*enqueue.InvalidError](err); ok {
 		all, tooLarge := fields(invalidErr.Faults)

@@ -94,7 +94,6 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
 	return Answer(w, r, http.StatusOK, Key(k))
 }
 
-// KeyProblem translates an error of package keys for a client.
 func KeyProblem(err error) error {
 	switch {
 	case errors.Is(err, keys.ErrBadID):

@@ -48,7 +48,6 @@ func newObject(at string, text []byte, faults *faults) (*Object, bool) {
 	return o, true
 }
 
-// Fault adds a fault of a field.
 func (o *Object) Fault(name, format string, args ...any) {
 	o.faults.add(o.at+pointer(name), format, args...)
 }

@@ -104,7 +104,6 @@ func (a *API) observe(w http.ResponseWriter, r *http.Request, serve func(*record
 	a.o.Log.Log(r.Context(), level, "request", attrs...)
 }
 
-// traced serves a request and makes a span of it.
 func (a *API) traced(w *recorder, r *http.Request, pattern string) {
 	ctx, end := a.o.Trace.Request(r, pattern)
 	status := http.StatusInternalServerError // of a panic, which observe answers

@@ -51,7 +51,6 @@ func ReadQuery(r *http.Request, names ...string) *Query {
 // Check returns the problem of the first fault, if there is one.
 func (q *Query) Check() error { return q.err }
 
-// Fault adds a fault of a parameter.
 func (q *Query) Fault(name, format string, args ...any) {
 	if q.err == nil {
 		q.err = badParameter(name, format, args...)

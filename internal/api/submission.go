@@ -126,7 +126,6 @@ func readHeaders(o *Object) (all []activity.Header) {
 	return all
 }
 
-// accepted is the answer to a submission.
 func accepted(r enqueue.Result) client.Accepted {
 	return client.Accepted{ID: string(r.ID), Status: string(r.Status), Recipients: r.Recipients}
 }

@@ -14,7 +14,6 @@ import (
 	"fedpost/internal/servers/cache"
 )
 
-// federation has the arguments of protocols.
 type federation struct {
 	outbound config.Outbound
 	sipher   config.Sipher

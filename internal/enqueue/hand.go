@@ -25,7 +25,6 @@ const maxMessage = queue.MaxBytes - 1<<10
 // without parsing the body.
 const attribute = "activity"
 
-// recordsAtOnce is how many records of a batch are written concurrently.
 const recordsAtOnce = 8
 
 // hand records the call and puts it on the queue, or in the agenda if the delay is longer

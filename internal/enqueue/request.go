@@ -82,7 +82,6 @@ const (
 	Duplicate Status = "duplicate"
 )
 
-// Result is the answer to a Request.
 type Result struct {
 	ID     activity.ID
 	Status Status

@@ -108,7 +108,6 @@ type Ring struct {
 	flight singleflight.Group
 }
 
-// held is an opened key.
 type held struct {
 	signer crypto.Signer
 	// sealed is the stored form of the key; checked is when the store was last seen to have it.

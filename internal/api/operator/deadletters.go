@@ -71,7 +71,6 @@ func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	return api.Answer(w, r, http.StatusOK, page)
 }
 
-// selection reads the selection of a query.
 func selection(q *api.Query) (client.Selection, deadletter.Filter) {
 	s := client.Selection{ID: q.Get("id"), Host: q.Get("host"), Activity: q.Get("activity"), Type: q.Get("type"), Since: q.Instant("since")}
 	return s, filter(s, q.Fault)

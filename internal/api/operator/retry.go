@@ -41,7 +41,6 @@ type retryHandler struct {
 	now     func() time.Time
 }
 
-// mostInboxes is how many inboxes a retry may name.
 const mostInboxes = 1000
 
 func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {

@@ -131,7 +131,6 @@ func (h serverHandlers) forget(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// act is an action on a server.
 type act func(ctx context.Context, n registry.Name) (client.Server, error)
 
 // about handles a request about one server. read takes the fields of the act from the body.

@@ -12,7 +12,6 @@ import (
 	"fedpost/internal/protocol/sipher/follow"
 )
 
-// StatsRoutes are the routes of statistics.
 func StatsRoutes(reporter *Reporter) []api.Route {
 	return []api.Route{route("GET /v1/stats", func(w http.ResponseWriter, r *http.Request) error {
 		q := api.ReadQuery(r, "days", "waiting")
@@ -61,7 +60,6 @@ type Follows interface {
 	Follows(ctx context.Context, cursor string, limit int) (fs []follow.Follow, next string, err error)
 }
 
-// FollowRoutes are the routes of Sipher's follows.
 func FollowRoutes(f Follows) []api.Route {
 	return []api.Route{route("GET /v1/follows", func(w http.ResponseWriter, r *http.Request) error {
 		q, limit := api.ReadPage(r, api.UsualPage, api.MostPage)

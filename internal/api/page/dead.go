@@ -104,7 +104,6 @@ func (v *visit) selected(values url.Values) (client.Selection, string) {
 	return s, "all dead letters of activity " + clean(s.Activity)
 }
 
-// selects reports whether s selects any dead letters.
 func selects(s client.Selection) bool { return s.ID != "" || s.Host != "" || s.Activity != "" }
 
 // Bounds of a search for recipients that were refused for good, as the visitor waits: how many
@@ -130,7 +129,6 @@ func (v *visit) retryDead(s client.Selection) (n int, more bool, err error) {
 	return n, more, nil
 }
 
-// aboutDead is the question before an action on dead letters.
 func aboutDead(act, which string) (question, bool) {
 	q, ok := map[string]question{
 		"retry": {

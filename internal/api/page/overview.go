@@ -49,7 +49,6 @@ type queueRow struct {
 
 var queueOrder = []queue.Name{queue.High, queue.Normal, queue.Low, queue.Ordered, queue.Dead, queue.DeadOrdered}
 
-// shownServers is how many servers in trouble the overview lists.
 const shownServers = 8
 
 func (p *Page) overview(v *visit) error {

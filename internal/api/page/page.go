@@ -23,7 +23,6 @@ import (
 	"fedpost/internal/api/inside"
 )
 
-// ErrSignIn says that a secret is wrong.
 var ErrSignIn = errors.New("wrong secret")
 
 type Options struct {
@@ -101,7 +100,6 @@ func New(o Options) *Page {
 // unknown is the pattern of all other paths.
 const unknown = "GET /"
 
-// ofAPI are prefixes of the API's paths.
 var ofAPI = []string{"/v1/", "/discover", "/healthz"}
 
 // Serves reports whether a request is for the page, not for the API. Unknown addresses are the

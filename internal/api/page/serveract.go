@@ -166,7 +166,6 @@ func (p *Page) actServer(v *visit) error {
 	return v.back("/servers/"+url.PathEscape(target), done)
 }
 
-// pauseOf reads one of the choices of a pause.
 func pauseOf(s string) (client.Duration, error) {
 	length, ok := map[string]time.Duration{
 		"": 0, "PT30M": 30 * time.Minute, "PT2H": 2 * time.Hour, "PT12H": 12 * time.Hour, "P1D": 24 * time.Hour, "P3D": 72 * time.Hour,

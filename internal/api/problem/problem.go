@@ -67,7 +67,6 @@ func Of(err error) *Problem {
 		"Something went wrong on our side. The log has the details under the request id.").Because(err)
 }
 
-// Write answers with p.
 func (p *Problem) Write(w http.ResponseWriter) error {
 	h := w.Header()
 	for k, vs := range p.Header {

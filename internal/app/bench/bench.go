@@ -62,7 +62,6 @@ const (
 	maxBody       = 200 << 10
 )
 
-// ErrPlan says that a plan is invalid.
 var ErrPlan = errors.New("this cannot be measured")
 
 // Check returns all faults of p, wrapped in ErrPlan.

@@ -83,7 +83,6 @@ func (b *book) inOrder(activity, host int) {
 	}
 }
 
-// mostFaults is how many faults a report lists.
 const mostFaults = 10
 
 func (b *book) fault(format string, args ...any) {

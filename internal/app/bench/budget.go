@@ -10,7 +10,6 @@ type Budget struct {
 	Runs []BudgetRun `json:"runs"`
 }
 
-// BudgetRun is the budget of one kind of work.
 type BudgetRun struct {
 	Plan
 	InSignatures float64 `json:"inSignatures"`
@@ -25,7 +24,6 @@ const Tolerance = 1.25
 // ErrBudget says that a delivery costs more than its budget.
 var ErrBudget = errors.New("over budget")
 
-// ReadBudget reads a budget and checks its plans.
 func ReadBudget(file string) (Budget, error) {
 	var b Budget
 	if err := readJSON(file, &b); err != nil {

@@ -10,7 +10,6 @@ import (
 	"text/tabwriter"
 )
 
-// Report is what `fedpost bench` found.
 type Report struct {
 	Version string   `json:"version"` // of fedpost
 	Machine string   `json:"machine"`

@@ -24,7 +24,6 @@ type Server struct {
 	log     *tail
 }
 
-// startTime is how long the server has until it listens.
 const startTime = 30 * time.Second
 
 // StartServer starts `command up` in a directory of its own. The server trusts ca, if that
@@ -75,7 +74,6 @@ func (s *Server) start(ctx context.Context, command string, ca []byte, flags []s
 	return errors.New("it ended, or took too long, before it listened")
 }
 
-// stopTime is how long the server has to stop by itself.
 const stopTime = 5 * time.Second
 
 // Stop ends the process and removes its directory: nothing in it is worth keeping.

@@ -119,7 +119,6 @@ func (s *Sinks) start(host int, l net.Listener, a *authority) error {
 	return nil
 }
 
-// count counts a TLS handshake.
 func (s *Sinks) count(c tls.ConnectionState) error {
 	if c.DidResume {
 		s.resumed.Add(1)

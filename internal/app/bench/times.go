@@ -61,7 +61,6 @@ func (t Times) String() string {
 	return t.low.String()
 }
 
-// draw is the time of one answer.
 func (t Times) draw() time.Duration {
 	switch t.kind {
 	case '-':

@@ -28,7 +28,6 @@ func (q *Queueing) check(r *report) {
 	r.oneOf("QUEUE_TYPE", string(q.Type), string(queue.Standard), string(queue.FIFO))
 }
 
-// Queues are the URLs of the SQS queues.
 type Queues struct {
 	High        string `env:"QUEUE_URL_HIGH" must:"set" help:"the URL of the queue for urgent activities"`
 	Normal      string `env:"QUEUE_URL_NORMAL" must:"set" help:"the URL of the queue for ordinary activities"`
@@ -79,7 +78,6 @@ func (q *Queues) check(r *report) {
 	}
 }
 
-// Table is the DynamoDB table.
 type Table struct {
 	Name string `env:"TABLE_NAME" must:"set" help:"the name or ARN of the DynamoDB table"`
 }

@@ -22,7 +22,6 @@ type Retry struct {
 	GiveUp *time.Duration `env:"RETRY_GIVE_UP" min:"1m" max:"90d" help:"the age at which a delivery that waits for its server is dead: 1m to 90d"`
 }
 
-// Build returns the policy that is configured.
 func (c Retry) Build() (retry.Policy, error) {
 	p, err := retry.Preset(c.Policy)
 	if err != nil {

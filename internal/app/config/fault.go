@@ -111,7 +111,6 @@ func (r *report) bounds(v reflect.Value) {
 	}
 }
 
-// oneOf checks a variable that must be one of a few words.
 func (r *report) oneOf(variable, got string, words ...string) {
 	if slices.Contains(words, got) {
 		return

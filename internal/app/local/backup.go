@@ -212,7 +212,6 @@ func CheckBackup(ctx context.Context, file string) (found Contents, err error) {
 	return found, nil
 }
 
-// contents unpacks a backup into two files and checks them.
 func contents(ctx context.Context, from *os.File, key, database string) (found Contents, err error) {
 	progress.Begin(ctx, "unpacking the backup", progress.Of(from))
 	if found.Verified, err = unpack(from, map[string]string{SealingKey: key, Database: database}); err != nil {
@@ -267,7 +266,6 @@ func empty(folder string) error {
 	return nil
 }
 
-// syncFolder writes the names in a folder to the disk.
 func syncFolder(folder string) error {
 	d, err := os.Open(folder)
 	if err != nil {

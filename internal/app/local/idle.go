@@ -29,7 +29,6 @@ func Deliveries(files int) int {
 	return max(2, min(PerQueue, files/2/len(topology.Sources)))
 }
 
-// leastClients is how many connections of clients are open at once at least.
 const leastClients = 8
 
 // clients is how many connections of clients are open at once, for a limit of open files: at

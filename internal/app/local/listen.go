@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// ListenConfig says where a server listens.
 type ListenConfig struct {
 	// Listen is host:port, or "unix:" and the path of a socket.
 	Listen string
@@ -34,7 +33,6 @@ type AddressError struct{ error }
 // Unwrap returns the error that says why.
 func (e AddressError) Unwrap() error { return e.error }
 
-// unixPrefix marks the path of a Unix socket.
 const unixPrefix = "unix:"
 
 // SocketPath returns the path of a Unix socket that an address names, if it names one.

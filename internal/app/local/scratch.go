@@ -34,7 +34,6 @@ func scratch(in string) (folder string, remove func() error, err error) {
 // unlocked is how long a folder is left alone that may not be locked yet.
 const unlocked = time.Minute
 
-// removeAbandoned removes the folders of killed processes.
 func removeAbandoned(in string, now time.Time) error {
 	found, err := os.ReadDir(in)
 	if err != nil {

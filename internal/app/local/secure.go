@@ -8,7 +8,6 @@ import (
 	"net"
 )
 
-// securing is a listener with TLS.
 type securing struct {
 	net.Listener
 	config *tls.Config

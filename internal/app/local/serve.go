@@ -73,7 +73,6 @@ func ServeLoopback(ctx context.Context, listen string, h http.Handler, log *slog
 // withBounds limits the open connections of l, by the limit of open files.
 func withBounds(l net.Listener) net.Listener { return newBoundedListener(l, clients(Files())) }
 
-// inTime gives each request a deadline.
 func inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), RequestTime)

@@ -25,7 +25,6 @@ func newUnderway() *underway {
 	return u
 }
 
-// requests counts the requests of a handler.
 func (u *underway) requests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.inRequests.Add(1)

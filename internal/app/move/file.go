@@ -161,7 +161,6 @@ func damaged(err error) error {
 // part is how far each has come.
 func (f File) part() (done, all int64) { return f.read.Load(), f.size }
 
-// each calls f with everything in the file.
 func (f File) each(do func(thing) error) error {
 	lines := bufio.NewScanner(io.NewSectionReader(f.plain, 0, f.size))
 	lines.Buffer(nil, longestLine)

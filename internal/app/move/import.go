@@ -27,7 +27,6 @@ type Done struct {
 // Report says what an import did, or would do.
 type Report map[kind]Done
 
-// mostNamed is how many things that differ an error names.
 const mostNamed = 10
 
 // Import imports a file into an installation. If something differs and o.Replace is not set, it writes

@@ -24,7 +24,6 @@ import (
 	"fedpost/internal/store"
 )
 
-// Installation is a fedpost to move from or to.
 type Installation struct {
 	store  *store.Store
 	sealer keys.Sealer

@@ -19,7 +19,6 @@ var said = []struct {
 	{followKind, "follow", "follows"},
 }
 
-// String is c for people.
 func (c Counts) String() string {
 	var parts []string
 	for _, s := range said {

@@ -40,7 +40,6 @@ var (
 // Functions lists all functions.
 var Functions = []Function{Enqueue, Deliver, HealthCheck}
 
-// HealthCheckEvery is the schedule of HealthCheck.
 const HealthCheckEvery = time.Minute
 
 // Queue holds the settings of an SQS queue and its event source.
@@ -84,7 +83,6 @@ var queues = map[queue.Name]Queue{
 	queue.DeadOrdered: {Retention: 14 * day, Visibility: 30 * time.Second},
 }
 
-// Of returns the settings of a queue.
 func Of(n queue.Name) Queue {
 	q := queues[n]
 	if q.BatchSize > 0 {

@@ -105,50 +105,38 @@ func backOff(n int) time.Duration {
 }
 
 func SQS(cfg aws.Config, env Getenv) (*sqs.Client, error) {
-	url, err := endpoint(env, "SQS")
-	if err != nil {
-		return nil, err
-	}
-	return sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
+	err := setEndpoint(&cfg, env, "SQS")
+	return sqs.NewFromConfig(cfg), err
 }
 
 func DynamoDB(cfg aws.Config, env Getenv) (*dynamodb.Client, error) {
-	url, err := endpoint(env, "DYNAMODB")
-	if err != nil {
-		return nil, err
-	}
-	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
+	err := setEndpoint(&cfg, env, "DYNAMODB")
+	return dynamodb.NewFromConfig(cfg), err
 }
 
 func KMS(cfg aws.Config, env Getenv) (*kms.Client, error) {
-	url, err := endpoint(env, "KMS")
-	if err != nil {
-		return nil, err
-	}
-	return kms.NewFromConfig(cfg, func(o *kms.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
+	err := setEndpoint(&cfg, env, "KMS")
+	return kms.NewFromConfig(cfg), err
 }
 
 func EventBridge(cfg aws.Config, env Getenv) (*eventbridge.Client, error) {
-	url, err := endpoint(env, "EVENTBRIDGE")
-	if err != nil {
-		return nil, err
-	}
-	return eventbridge.NewFromConfig(cfg, func(o *eventbridge.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
+	err := setEndpoint(&cfg, env, "EVENTBRIDGE")
+	return eventbridge.NewFromConfig(cfg), err
 }
 
-// endpoint returns the endpoint that the environment names for a service, nil
-// for AWS's own.
+// setEndpoint sets the endpoint that the environment names for a service, if it names one.
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
-func endpoint(env Getenv, service string) (*string, error) {
+func setEndpoint(cfg *aws.Config, env Getenv, service string) error {
 	for _, name := range []string{"AWS_ENDPOINT_URL_" + service, "AWS_ENDPOINT_URL"} {
 		value := env(name)
 		if value == "" {
 			continue
 		}
 		if u, err := url.Parse(value); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("environment variable %s is %q, which is no URL: set it to one like http://127.0.0.1:4566, or remove it", name, value)
+			return fmt.Errorf("environment variable %s is %q, which is no URL: set it to one like http://127.0.0.1:4566, or remove it", name, value)
 		}
-		return &value, nil
+		cfg.BaseEndpoint = &value
+		return nil
 	}
-	return nil, nil
+	return nil
 }

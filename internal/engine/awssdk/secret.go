@@ -1,7 +1,6 @@
 package awssdk
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,11 +14,8 @@ import (
 var ErrBadSecret = errors.New("the secret cannot be used")
 
 func Secrets(cfg aws.Config, env Getenv) (*secretsmanager.Client, error) {
-	url, err := endpoint(env, "SECRETS_MANAGER")
-	if err != nil {
-		return nil, err
-	}
-	return secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) { o.BaseEndpoint = cmp.Or(url, o.BaseEndpoint) }), nil
+	err := setEndpoint(&cfg, env, "SECRETS_MANAGER")
+	return secretsmanager.NewFromConfig(cfg), err
 }
 
 type SecretReader interface {

@@ -3,6 +3,8 @@ package dynamodb
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -27,25 +29,19 @@ const (
 )
 
 func (t *Table) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
+	if err := table.CheckAll(keys); err != nil {
+		return nil, err
+	}
 	// DynamoDB refuses a batch that names a key twice.
-	seen := make(map[table.Key]bool, len(keys))
-	var distinct []table.Key
+	distinct := make(map[table.Key]bool, len(keys))
 	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return nil, err
-		}
-		if !seen[k] {
-			seen[k] = true
-			distinct = append(distinct, k)
-		}
+		distinct[k] = true
 	}
 	got := make(map[table.Key]table.Item, len(distinct))
-	for len(distinct) > 0 {
-		n := min(len(distinct), maxBatchGet)
-		if err := t.getBatch(ctx, distinct[:n], got); err != nil {
+	for some := range slices.Chunk(slices.Collect(maps.Keys(distinct)), maxBatchGet) {
+		if err := t.getBatch(ctx, some, got); err != nil {
 			return nil, err
 		}
-		distinct = distinct[n:]
 	}
 	return got, nil
 }
@@ -100,11 +96,11 @@ func (t *Table) getOne(ctx context.Context, k table.Key, got map[table.Key]table
 }
 
 func (t *Table) PutAll(ctx context.Context, items []table.Item) error {
+	if err := table.CheckAll(items); err != nil {
+		return err
+	}
 	var writes []write
 	for _, it := range items {
-		if err := it.Check(); err != nil {
-			return err
-		}
 		writes = append(writes, write{types.WriteRequest{PutRequest: &types.PutRequest{Item: encode(it)}}, it.Size()})
 	}
 	if len(items) == 1 {
@@ -114,11 +110,11 @@ func (t *Table) PutAll(ctx context.Context, items []table.Item) error {
 }
 
 func (t *Table) DeleteAll(ctx context.Context, keys []table.Key) error {
+	if err := table.CheckAll(keys); err != nil {
+		return err
+	}
 	var writes []write
 	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return err
-		}
 		writes = append(writes, write{types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: encodeKey(k)}}, len(k.PK) + len(k.SK)})
 	}
 	if len(keys) == 1 {

@@ -33,7 +33,6 @@ const (
 	DueIndex = "due"
 )
 
-// Table is one DynamoDB table.
 type Table struct {
 	name string
 
@@ -56,7 +55,6 @@ type call[In, Out any] = func(context.Context, *In, ...func(*dynamodb.Options)) 
 
 var _ table.Table = (*Table)(nil)
 
-// New returns the table with the given name or ARN.
 func New(client *dynamodb.Client, name string) *Table {
 	return &Table{
 		name: name, pause: pause,

@@ -21,7 +21,6 @@ type Client interface {
 	PutEvents(context.Context, *eventbridge.PutEventsInput, ...func(*eventbridge.Options)) (*eventbridge.PutEventsOutput, error)
 }
 
-// Entry is an event for a bus.
 type Entry = struct {
 	Type string // detail-type
 	Time time.Time

@@ -6,7 +6,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -59,5 +58,3 @@ type Depth struct {
 	Waiting, Refused int
 	Oldest           time.Time
 }
-
-var ErrNone = errors.New("only fedpost on PostgreSQL has an outbox")

@@ -9,7 +9,6 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// redriveStep is how many messages Redrive moves in one transaction.
 const redriveStep = 100
 
 // Redrive moves the dead letters that are not in flight back to their source queues, oldest

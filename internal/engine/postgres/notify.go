@@ -79,7 +79,6 @@ func (n *notifier) add(name queue.Name) {
 	}
 }
 
-// send notifies others until ctx ends.
 func (n *notifier) send(ctx context.Context) {
 	for {
 		select {

@@ -134,7 +134,6 @@ func (e *Engine) open(ctx context.Context, url string) error {
 	return nil
 }
 
-// Queue returns the queue with the given name.
 func (e *Engine) Queue(name queue.Name) queue.Queue { return e.queue(name) }
 
 func (e *Engine) queue(name queue.Name) *mq {

@@ -245,17 +245,15 @@ var errAborted = errors.New("the server has undone the transaction")
 
 // Codes of PostgreSQL: https://www.postgresql.org/docs/current/errcodes-appendix.html
 const (
-	protocolViolation  = "08P01"
-	invalidParameter   = "22023"
-	readOnly           = "25006"
-	serialization      = "40001"
-	deadlock           = "40P01"
-	undefinedTable     = "42P01"
-	diskFull           = "53100"
-	tooManyConnections = "53300"
-	adminShutdown      = "57P01"
-	crashShutdown      = "57P02"
-	cannotConnectNow   = "57P03"
+	protocolViolation = "08P01"
+	invalidParameter  = "22023"
+	readOnly          = "25006"
+	serialization     = "40001"
+	deadlock          = "40P01"
+	undefinedTable    = "42P01"
+	diskFull          = "53100"
+	adminShutdown     = "57P01"
+	crashShutdown     = "57P02"
 )
 
 // certain reports whether a COMMIT that fails with this code has certainly not happened: the

@@ -25,7 +25,6 @@ const (
 	DeadOrdered Name = "dead-ordered"
 )
 
-// Names lists every queue.
 var Names = []Name{High, Normal, Low, Ordered, Dead, DeadOrdered}
 
 // Ordered reports whether the order of messages matters on the queue of this name: no

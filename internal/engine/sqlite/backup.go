@@ -51,7 +51,6 @@ var orphans = []struct{ says, query string }{
 	{"%d listed groups have no message", `SELECT count(*) FROM (SELECT queue, grp FROM fifo_group EXCEPT SELECT queue, grp FROM message WHERE fifo = 1)`},
 }
 
-// mostDamage is how many faults SQLite lists.
 const mostDamage = 100
 
 // Inspect reads the whole data file at path, which may be in use by a running fedpost, and

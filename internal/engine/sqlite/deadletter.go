@@ -27,7 +27,6 @@ func (t *taking) moveToDead(m stored) error {
 	return nil
 }
 
-// redriveStep is how many messages Redrive moves in one transaction.
 const redriveStep = 100
 
 // Redrive moves the dead letters that are not in flight back to their source

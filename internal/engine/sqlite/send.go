@@ -7,7 +7,6 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// mq is one queue of the engine.
 type mq struct {
 	*Engine
 	name   queue.Name

@@ -74,7 +74,6 @@ func Open(_ context.Context, path string, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Queue returns the queue with the given name.
 func (e *Engine) Queue(name queue.Name) queue.Queue {
 	c, ok := e.configs[name]
 	if !ok {

@@ -13,7 +13,6 @@ import (
 // for a while so that tests show whether callers do.
 const Grace = time.Hour
 
-// sweepStep is how many rows Sweep drops in one transaction.
 const sweepStep = 500
 
 // Sweep drops expired data (items expired for longer than Grace,

@@ -28,7 +28,6 @@ func bound(args []any) ([]driver.NamedValue, error) {
 	return values, nil
 }
 
-// assign copies the columns of a row to where dest points.
 func assign(dest []any, columns []driver.Value) error {
 	if len(dest) != len(columns) {
 		return fmt.Errorf("a row has %d columns, read into %d variables", len(columns), len(dest))

@@ -91,7 +91,6 @@ func CheckOps(ops []Op) error {
 	return nil
 }
 
-// Key is the key that op is about.
 func (op Op) Key() Key {
 	switch {
 	case op.Put != nil:

@@ -46,7 +46,6 @@ func (l *Library) Signer(k *rsa.PrivateKey) (crypto.Signer, error) {
 	return s, nil
 }
 
-// take hands a key over to OpenSSL.
 func (l *Library) take(k *rsa.PrivateKey) (*signer, error) {
 	const rsaKey = 6 // EVP_PKEY_RSA
 	der := x509.MarshalPKCS1PrivateKey(k)
@@ -82,7 +81,6 @@ func (s *signer) Sign(random io.Reader, digest []byte, o crypto.SignerOpts) ([]b
 
 var errSign = errors.New("OpenSSL does not sign")
 
-// sign signs a SHA-256 digest.
 func (s *signer) sign(digest []byte) ([]byte, error) {
 	defer runtime.KeepAlive(s)
 	c := &s.library.calls

@@ -31,7 +31,6 @@ const (
 	CavagePath Form = "cavage-path"
 )
 
-// Valid reports whether f is a form.
 func (f Form) Valid() bool { return f == Cavage || f == RFC9421 || f == CavagePath }
 
 // Forms returns the forms to try on a host, each after the host has refused the one before: first, then

@@ -94,7 +94,6 @@ func nameOf(key string) string {
 	return key // circuit.InboxKey writes it as operators do
 }
 
-// ByURL reports whether n names a Sipher server.
 func (n Name) ByURL() bool { return n.URL != "" }
 
 func (n Name) ofHost() Name { return Name{Key: circuit.HostKey(activity.HostOf(n.URL))} }

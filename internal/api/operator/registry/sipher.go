@@ -163,7 +163,6 @@ func (s siphers) check(ctx context.Context, n Name) (client.Server, error) {
 	return v, nil
 }
 
-// ErrKey says that a text is no public key.
 var ErrKey = errors.New("is not a public key: 32 bytes in base64")
 
 // CheckKey returns an error that wraps ErrKey unless text is a public key.

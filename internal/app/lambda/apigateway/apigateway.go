@@ -22,7 +22,6 @@ import (
 // Handler answers one event of either format.
 type Handler func(ctx context.Context, event json.RawMessage) (any, error)
 
-// ErrNotAPIGateway says that an event has neither format.
 var ErrNotAPIGateway = errors.New("the event is not one of API Gateway")
 
 // shape distinguishes the formats. Events of a REST API have no version.
@@ -38,7 +37,6 @@ type API interface {
 	Patterns() []string
 }
 
-// New returns the Handler that serves h.
 func New(h API) Handler {
 	paths := newPaths(h.Patterns())
 	v1 := httpadapter.New(h)

@@ -50,7 +50,6 @@ func New(namespace string, out io.Writer, now func() time.Time) *Meter {
 	return &Meter{namespace: namespace, out: out, now: now, counts: map[string]int{}}
 }
 
-// Counted adds n to a counter.
 func (m *Meter) Counted(name string, n int) {
 	if n == 0 {
 		return
