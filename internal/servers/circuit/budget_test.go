@@ -144,6 +144,21 @@ func TestASpentBudgetKeepsAllTrialsButAnOperatorsForTheNextDay(t *testing.T) {
 	}
 }
 
+// A trial may end at its second request, by a fault of ours, after the first was in vain.
+func TestATrialThatWasNotMadeIsRepeatedWithinTheBudget(t *testing.T) {
+	now := t0.Add(day)
+	onTrial := fresh().spend(rules, rules.Budget, t0).Park(rules, t0).Fault(rules, "", "answered 500", t0).CheckPassed(rules, now)
+	for requests := 1; requests <= 3; requests++ {
+		s, unmade := onTrial, outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Requests: requests}
+		for range 100 {
+			s = s.TrialSent(rules, inbox(1), true, Sweep{}, now).TrialEnded(rules, activity.Target{Inbox: inbox(1)}, unmade, now)
+		}
+		if s.Vain > rules.Budget || s.Trying(now) != (requests == 1) {
+			t.Errorf("%d requests each: %+v", requests, s)
+		}
+	}
+}
+
 // Whatever a server answers, whenever the deliveries that wait for it end or new ones come, and
 // whatever was under way when its circuit opened.
 func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
@@ -162,8 +177,8 @@ func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
 			underWay = slices.Delete(underWay, i, i+1)
 			throttled := answered(outcome.Throttled, 429)
 			throttled.RetryAfter = now.Add(time.Hour)
-			out := rapid.SampledFrom([]outcome.Outcome{fault(500), throttled, answered(outcome.Unverified, 401), answered(outcome.Refused, 404)}).Draw(t, "answer")
-			if out.Requests = requestsEach; out.Class == outcome.Refused {
+			out := rapid.SampledFrom([]outcome.Outcome{fault(500), throttled, answered(outcome.Unverified, 401), answered(outcome.Refused, 404), {Class: outcome.Retry, Try: outcome.Untried}}).Draw(t, "answer")
+			if out.Requests = requestsEach; out.Class == outcome.Refused || out.Try != outcome.Made {
 				out.Requests = rapid.IntRange(1, requestsEach).Draw(t, "requests")
 			}
 			for range out.Vain() {
@@ -190,6 +205,7 @@ func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
 				later = later[:2]
 			}
 			now = now.Add(rapid.SampledFrom(later).Draw(t, "later"))
+			wasteful := s.Wasteful(rules)
 			at := inbox(rapid.IntRange(1, 9).Draw(t, "inbox"))
 			likewise := func(a attempt) bool { return s.BesideOthers(rules, a.inbox) == s.BesideOthers(rules, at) }
 			switch due := !s.CheckAt.IsZero() && !s.CheckAt.After(now); {
@@ -207,6 +223,9 @@ func TestAServerThatAcceptsNothingGetsABudgetInAny24Hours(t *testing.T) {
 				}
 			default:
 				s = s.Park(rules, now)
+			}
+			if wasteful && s.Accepts(now) {
+				t.Fatalf("the circuit closed, and nothing was accepted: %+v", s)
 			}
 		}
 	})
