@@ -170,7 +170,7 @@ func (s *Store) listsFor(f ledger.Sought) (all []list) {
 	return all
 }
 
-// listOfMillisecond is the list of the activities of a millisecond, whoever sent them.
+// listOfMillisecond is the list of all senders' activities of a millisecond.
 func listOfMillisecond(at time.Time) list {
 	l := list{name: backwards(at)}
 	for n := range listShards {

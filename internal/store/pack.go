@@ -94,8 +94,8 @@ func (p *packing) unpack(it table.Item, v any) error {
 	return nil
 }
 
-// newer reports whether data was packed by a later version of fedpost, whose number is a higher
-// digit.
+// newer reports whether data was packed by a later version of fedpost: its first byte is then a
+// higher digit.
 func (p *packing) newer(data []byte) bool {
 	return len(data) > 0 && data[0] > p.version && data[0] <= '9'
 }

@@ -10,7 +10,7 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// These marks say that the indexes have what versions without them wrote.
+// These items say that what versions without the indexes wrote has been indexed.
 var (
 	indexedMark     = table.Key{PK: "DH#", SK: "INDEXED"}
 	indexedKeysMark = table.Key{PK: publicPrefix, SK: "INDEXED"} // keyList holds nothing but keys
@@ -26,7 +26,7 @@ func (s *Store) IndexDeadLetters(ctx context.Context) (n int, err error) {
 				return err
 			}
 			n += len(ls)
-			// A damaged one may not say its host.
+			// The host of a damaged one may be unknown.
 			ls = slices.DeleteFunc(ls, func(l deadletter.DeadLetter) bool { return l.Host() == "" })
 			if err := s.indexDeadLetters(ctx, ls); err != nil {
 				return err

@@ -4,7 +4,7 @@ package bench
 
 import "time"
 
-var started = time.Now()
+var loadedAt = time.Now()
 
 // clock is the time since the process began, where processor time is not at hand.
-func clock() time.Duration { return time.Since(started) }
+func clock() time.Duration { return time.Since(loadedAt) }

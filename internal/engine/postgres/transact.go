@@ -207,8 +207,8 @@ func (e *Engine) outcome(ctx context.Context, of number, cause error) error {
 	}
 }
 
-// status is what the server knows of a transaction; "": nothing. That of another epoch may have
-// been undone, and a committed one have its id now.
+// status returns the server's status of a transaction; "": not known. A transaction of another
+// epoch may have been undone, and its id be that of one that is committed now.
 func (e *Engine) status(ctx context.Context, of number) (string, error) {
 	conn, err := e.acquire(ctx)
 	if err != nil {
@@ -218,12 +218,12 @@ func (e *Engine) status(ctx context.Context, of number) (string, error) {
 	var status *string
 	err = conn.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, of.id).Scan(&status)
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok && said.Code == invalidParameter {
-		return "aborted", nil // the id is not given again yet
+		return "aborted", nil // the id was not assigned again yet
 	}
 	if err != nil || status == nil {
 		return "", err
 	}
-	// It is read after the status, so the status is of no later epoch.
+	// The epoch is read after the status, which is thus of this epoch or an earlier one.
 	epoch, err := e.learnEpoch(ctx, conn)
 	e.outdated(err, conn)
 	if err != nil || *status == "committed" && epoch != of.epoch {

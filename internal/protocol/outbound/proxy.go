@@ -177,12 +177,12 @@ func (t *tunnel) socks(ctx context.Context, conn net.Conn, address string) error
 	return err
 }
 
-// fixedDialer is a dialer that returns the connection it has. The connection is needed later: the one that
+// fixedDialer is a dialer that returns a given connection. That is needed later: the connection that
 // golang.org/x/net returns hides the socket.
 type fixedDialer struct{ net.Conn }
 
-func (h fixedDialer) Dial(string, string) (net.Conn, error) { return h.Conn, nil }
+func (d fixedDialer) Dial(string, string) (net.Conn, error) { return d.Conn, nil }
 
-func (h fixedDialer) DialContext(context.Context, string, string) (net.Conn, error) {
-	return h.Conn, nil
+func (d fixedDialer) DialContext(context.Context, string, string) (net.Conn, error) {
+	return d.Conn, nil
 }

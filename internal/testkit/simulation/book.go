@@ -335,7 +335,7 @@ func (b *book) view(id activity.ID) (ledger.View, error) {
 	return ledger.ViewOf(context.Background(), b.raw, b.raw, id, "", 1000, time.Now())
 }
 
-// died checks that a process leaves no more in the gap than the gap allows.
+// died checks that what servers took from a dead process longer ago than the gap is recorded.
 func (b *book) died(p *process) {
 	for _, n := range slices.Sorted(maps.Keys(b.posts)) {
 		of := b.posts[n]
