@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"fedpost/client"
 	"fedpost/internal/testkit/fediverse"
@@ -85,7 +86,7 @@ func fanOut(t *testing.T, w *World) {
 		all = append(all, r.URLs(each)...)
 	}
 	id := w.Accept(submission(note("fan-out"), fediverse.Ed25519KeyID, all...)).ID
-	w.Ends(id, map[string]int{"delivered": servers * each})
+	w.EndsWithin(5*time.Minute, id, map[string]int{"delivered": servers * each})
 	for _, r := range remotes {
 		inboxes := map[string]int{}
 		for _, p := range r.Accepted() {
