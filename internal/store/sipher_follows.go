@@ -32,24 +32,7 @@ func (x Sipher) changeFollow(ctx context.Context, k follow.Key, f func(*follow.F
 	if err != nil {
 		return err
 	}
-	return x.update(ctx, tk, func(it *table.Item) (*table.Item, error) {
-		var old *follow.Follow
-		if it != nil {
-			old = new(follow.Follow)
-			if err := decode(*it, old); err != nil {
-				return nil, err
-			}
-		}
-		next, err := f(old)
-		if err != nil || next == nil {
-			return nil, err
-		}
-		data, err := encode(next)
-		if err != nil {
-			return nil, err
-		}
-		return &table.Item{Data: data}, nil
-	})
+	return rewrite(ctx, x, tk, nil, f)
 }
 
 func (x Sipher) RecordFollow(ctx context.Context, fresh follow.Follow) error {
