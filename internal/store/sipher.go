@@ -93,11 +93,5 @@ func listed[T any](ctx context.Context, x Sipher, pk string) ([]T, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", pk, err)
 	}
-	records := make([]T, len(items))
-	for i, it := range items {
-		if err := decode(it, &records[i]); err != nil {
-			return nil, err
-		}
-	}
-	return records, nil
+	return unpacked(items, decoded[T])
 }

@@ -91,13 +91,11 @@ func (x Sipher) Follows(ctx context.Context, cursor string, limit int) (fs []fol
 		if err != nil {
 			return nil, "", fmt.Errorf("list follows: %w", err)
 		}
-		for _, it := range items {
-			var f follow.Follow
-			if err := decode(it, &f); err != nil {
-				return nil, "", err
-			}
-			fs = append(fs, f)
+		some, err := unpacked(items, decoded[follow.Follow])
+		if err != nil {
+			return nil, "", err
 		}
+		fs = append(fs, some...)
 		if len(fs) >= limit && (more || shard < len(followShards)-1) {
 			return fs, items[len(items)-1].SK, nil
 		}
