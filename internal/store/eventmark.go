@@ -24,11 +24,8 @@ func (s *Store) Mark(ctx context.Context, reader string) (cursor, version string
 }
 
 func (s *Store) SetMark(ctx context.Context, reader, cursor, version string) (next string, err error) {
-	it, cond := table.Item{Key: markKey(reader), Data: []byte(cursor)}, table.Fenced(version)
-	if version == "" {
-		cond = table.Cond{Absent: true}
-	}
-	if err := s.swap(ctx, &it, cond); err != nil {
+	it := table.Item{Key: markKey(reader), Data: []byte(cursor)}
+	if err := s.swap(ctx, &it, s.ofVersion(version)); err != nil {
 		return "", fmt.Errorf("mark of reader %s: %w", reader, onConflict(err, events.ErrChanged))
 	}
 	return it.Fence, nil

@@ -16,9 +16,11 @@ import (
 	"fedpost/internal/ledger/events"
 )
 
-var _ events.Watcher = (*Store)(nil)
-
 // watched is an activity whose end is to be recorded as an event.
+//
+// A count of unfinished recipients would cost a write for each of them, or make all workers wait
+// for one item. Instead the item of such an activity is due at growing intervals, and the activity
+// is checked then, until it is done. The event and the end of the item are one transaction.
 type watched struct {
 	About events.About `json:"about"`
 	Since int64        `json:"since"`
@@ -52,6 +54,8 @@ const (
 	laterLooks = time.Hour
 )
 
+// Watch begins to watch an activity. Repeating it is harmless, also after the event. forget is when
+// the activity's records end.
 func (s *Store) Watch(ctx context.Context, id activity.ID, about events.About, forget time.Time) error {
 	there, free, err := s.one(ctx, watchKey(id))
 	if err != nil {
@@ -71,6 +75,7 @@ func (s *Store) Watch(ctx context.Context, id activity.ID, about events.About, f
 	return nil
 }
 
+// Finish records the event of a watched activity if it is done.
 func (s *Store) Finish(ctx context.Context, id activity.ID) error {
 	it, _, err := s.one(ctx, watchKey(id))
 	if err != nil {
@@ -135,7 +140,7 @@ func counted(counts map[activity.State]int) map[activity.State]int {
 // mostWatched is how many activities of a shard one run looks at.
 const mostWatched = 500
 
-// FinishDue implements events.Watcher. An activity that cannot be read holds up no other.
+// FinishDue checks the activities that are due. One that cannot be read holds up no other.
 func (s *Store) FinishDue(ctx context.Context, now time.Time) error {
 	var errs []error
 	for n := range watchShards {

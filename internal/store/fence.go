@@ -54,6 +54,14 @@ func onConflict(err, other error) error {
 	return err
 }
 
+// ofVersion is the condition of a write over a version of an item; empty: over none.
+func (s *Store) ofVersion(version string) table.Cond {
+	if version == "" {
+		return table.Free(s.now())
+	}
+	return table.Fenced(version)
+}
+
 // conflictTries bounds how often a read-modify-write starts over.
 const conflictTries = 10
 

@@ -135,13 +135,10 @@ func (s *Store) ListKeys(ctx context.Context, cursor string, limit int) ([]keys.
 	if err != nil {
 		return nil, "", err
 	}
-	ks := make([]keys.Public, len(items))
-	for i, it := range items {
+	ks, err := unpacked(items, func(it table.Item) (keys.Public, error) {
 		var k shownKey
-		if err := decode(it, &k); err != nil {
-			return nil, "", err
-		}
-		ks[i] = keys.Public{ID: k.ID, Type: k.Type, PublicPEM: k.PublicPEM}
-	}
-	return ks, base64.RawURLEncoding.EncodeToString([]byte(last)), nil
+		err := decode(it, &k)
+		return keys.Public{ID: k.ID, Type: k.Type, PublicPEM: k.PublicPEM}, err
+	})
+	return ks, base64.RawURLEncoding.EncodeToString([]byte(last)), err
 }

@@ -40,11 +40,7 @@ func (s *Store) SaveLimit(ctx context.Context, l ratelimit.Limit) (ratelimit.Lim
 		return l, err
 	}
 	it := table.Item{Key: limitKey(l.Host), Data: data, Expires: l.Forget}
-	cond := table.Fenced(l.Version)
-	if l.Version == "" {
-		cond = table.Free(s.now())
-	}
-	if err := s.swap(ctx, &it, cond); err != nil {
+	if err := s.swap(ctx, &it, s.ofVersion(l.Version)); err != nil {
 		return l, fmt.Errorf("save rate limit of %s: %w", l.Host, onConflict(err, ratelimit.ErrChanged))
 	}
 	l.Version = it.Fence

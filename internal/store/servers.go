@@ -59,15 +59,7 @@ func unpackServer(it table.Item) (circuit.State, error) {
 
 // unpackServers returns the states of those items that have not expired.
 func (s *Store) unpackServers(items []table.Item) ([]circuit.State, error) {
-	states := make([]circuit.State, 0, len(items))
-	for _, it := range slices.DeleteFunc(items, s.expired) {
-		st, err := unpackServer(it)
-		if err != nil {
-			return nil, err
-		}
-		states = append(states, st)
-	}
-	return states, nil
+	return unpacked(slices.DeleteFunc(items, s.expired), unpackServer)
 }
 
 func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit.State, error) {
@@ -123,10 +115,7 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 	if !st.CheckAt.IsZero() {
 		it.Due = table.Due{Shard: serverShard(shard(st.Key, circuit.Shards)), At: st.CheckAt}
 	}
-	cond := table.Fenced(st.Version)
-	if st.Version == "" {
-		cond = table.Free(s.now())
-	}
+	cond := s.ofVersion(st.Version)
 	if changed {
 		err = s.swapServer(ctx, &it, cond, st.Key, transition)
 	} else {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/protocol/sipher/peers"
@@ -62,11 +63,35 @@ func (x Sipher) update(ctx context.Context, k table.Key, f func(*table.Item) (*t
 	return errContended(k)
 }
 
-// list returns the items of a partition that have not expired.
-func (x Sipher) list(ctx context.Context, pk string) ([]table.Item, error) {
-	all, _, err := x.s.page(ctx, table.Range{PK: pk})
+// rewrite is update for the record that an item holds, as JSON; expires says until when an item
+// is kept, always if it is nil.
+func rewrite[T any](ctx context.Context, x Sipher, k table.Key, expires func(*T) time.Time, f func(old *T) (*T, error)) error {
+	return x.update(ctx, k, func(it *table.Item) (*table.Item, error) {
+		var old *T
+		if it != nil {
+			old = new(T)
+			if err := decode(*it, old); err != nil {
+				return nil, err
+			}
+		}
+		next, err := f(old)
+		if err != nil || next == nil {
+			return nil, err
+		}
+		written := new(table.Item)
+		if expires != nil {
+			written.Expires = expires(next)
+		}
+		written.Data, err = encode(next)
+		return written, err
+	})
+}
+
+// listed returns the records of a partition that have not expired.
+func listed[T any](ctx context.Context, x Sipher, pk string) ([]T, error) {
+	items, _, err := x.s.page(ctx, table.Range{PK: pk})
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", pk, err)
 	}
-	return all, nil
+	return unpacked(items, decoded[T])
 }

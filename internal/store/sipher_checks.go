@@ -58,16 +58,11 @@ func (x Sipher) DueChecks(ctx context.Context, now time.Time, limit int) ([]peer
 	if err != nil {
 		return nil, fmt.Errorf("find due sipher checks: %w", err)
 	}
-	var due []peers.Check
-	for _, it := range slices.DeleteFunc(items, x.s.expired) {
-		var c peers.Check
-		if err := decode(it, &c); err != nil {
-			return nil, err
-		}
+	return unpacked(slices.DeleteFunc(items, x.s.expired), func(it table.Item) (c peers.Check, err error) {
+		err = decode(it, &c)
 		c.DueAt, c.Version = it.Due.At, it.Fence
-		due = append(due, c)
-	}
-	return due, nil
+		return c, err
+	})
 }
 
 func (x Sipher) PostponeCheck(ctx context.Context, c peers.Check, at time.Time) (peers.Check, error) {

@@ -32,24 +32,7 @@ func (x Sipher) changeFollow(ctx context.Context, k follow.Key, f func(*follow.F
 	if err != nil {
 		return err
 	}
-	return x.update(ctx, tk, func(it *table.Item) (*table.Item, error) {
-		var old *follow.Follow
-		if it != nil {
-			old = new(follow.Follow)
-			if err := decode(*it, old); err != nil {
-				return nil, err
-			}
-		}
-		next, err := f(old)
-		if err != nil || next == nil {
-			return nil, err
-		}
-		data, err := encode(next)
-		if err != nil {
-			return nil, err
-		}
-		return &table.Item{Data: data}, nil
-	})
+	return rewrite(ctx, x, tk, nil, f)
 }
 
 func (x Sipher) RecordFollow(ctx context.Context, fresh follow.Follow) error {
@@ -108,13 +91,11 @@ func (x Sipher) Follows(ctx context.Context, cursor string, limit int) (fs []fol
 		if err != nil {
 			return nil, "", fmt.Errorf("list follows: %w", err)
 		}
-		for _, it := range items {
-			var f follow.Follow
-			if err := decode(it, &f); err != nil {
-				return nil, "", err
-			}
-			fs = append(fs, f)
+		some, err := unpacked(items, decoded[follow.Follow])
+		if err != nil {
+			return nil, "", err
 		}
+		fs = append(fs, some...)
 		if len(fs) >= limit && (more || shard < len(followShards)-1) {
 			return fs, items[len(items)-1].SK, nil
 		}

@@ -23,32 +23,23 @@ const (
 
 func sipherServerKey(url string) table.Key { return table.Key{PK: sipherServersPK, SK: keyName(url)} }
 
-func sipherServerItem(r peers.Server) (*table.Item, error) {
-	data, err := encode(r)
-	if err != nil {
-		return nil, err
+func (x Sipher) rewriteServer(ctx context.Context, url string, f func(old *peers.Server) (*peers.Server, error)) error {
+	expires := func(r *peers.Server) time.Time {
+		if r.Stranger {
+			return r.LastSeen.Add(peers.Forget)
+		}
+		return time.Time{}
 	}
-	it := &table.Item{Data: data}
-	if r.Stranger {
-		it.Expires = r.LastSeen.Add(peers.Forget)
-	}
-	return it, nil
+	return rewrite(ctx, x, sipherServerKey(url), expires, f)
 }
 
-// change applies f to a server's record.
+// change applies f to the record of a server.
 func (x Sipher) change(ctx context.Context, url string, f func(*peers.Server) error) error {
-	return x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
-		if it == nil {
+	return x.rewriteServer(ctx, url, func(r *peers.Server) (*peers.Server, error) {
+		if r == nil {
 			return nil, peers.ErrUnknown
 		}
-		var r peers.Server
-		if err := decode(*it, &r); err != nil {
-			return nil, err
-		}
-		if err := f(&r); err != nil {
-			return nil, err
-		}
-		return sipherServerItem(r)
+		return r, f(r)
 	})
 }
 
@@ -68,28 +59,14 @@ func (x Sipher) Servers(ctx context.Context) ([]peers.Server, error) {
 	return listed[peers.Server](ctx, x, sipherServersPK)
 }
 
-func listed[T any](ctx context.Context, x Sipher, pk string) ([]T, error) {
-	items, err := x.list(ctx, pk)
-	if err != nil {
-		return nil, err
-	}
-	records := make([]T, len(items))
-	for i, it := range items {
-		if err := decode(it, &records[i]); err != nil {
-			return nil, err
-		}
-	}
-	return records, nil
-}
-
 func (x Sipher) Insert(ctx context.Context, r peers.Server) (existing peers.Server, inserted bool, err error) {
-	err = x.update(ctx, sipherServerKey(r.URL), func(it *table.Item) (*table.Item, error) {
-		if it != nil {
-			inserted = false
-			return nil, decode(*it, &existing)
+	err = x.rewriteServer(ctx, r.URL, func(old *peers.Server) (*peers.Server, error) {
+		inserted = old == nil
+		if inserted {
+			return &r, nil
 		}
-		inserted = true
-		return sipherServerItem(r)
+		existing = *old
+		return nil, nil
 	})
 	return existing, inserted && err == nil, err
 }
@@ -129,16 +106,13 @@ func (x Sipher) Announce(ctx context.Context, url string, registered bool) error
 }
 
 func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error {
-	err := x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
-		r := peers.Server{URL: url, LastSeen: at, CreatedAt: at, IsHealthy: true}
-		if it != nil {
-			if err := decode(*it, &r); err != nil {
-				return nil, err
-			}
+	err := x.rewriteServer(ctx, url, func(r *peers.Server) (*peers.Server, error) {
+		if r == nil {
+			r = &peers.Server{URL: url, LastSeen: at, CreatedAt: at, IsHealthy: true}
 		}
 		r.Unannounced = r.Unannounced || r.PublicKey != publicKey || r.EncryptionKey != encryptionKey
 		r.PublicKey, r.EncryptionKey, r.UpdatedAt, r.Stranger = publicKey, encryptionKey, at, false
-		return sipherServerItem(r)
+		return r, nil
 	})
 	if err != nil {
 		return err
@@ -151,13 +125,9 @@ func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey strin
 }
 
 func (x Sipher) ReserveTry(ctx context.Context, url string, now time.Time, every time.Duration) (next time.Time, err error) {
-	err = x.update(ctx, sipherServerKey(url), func(it *table.Item) (*table.Item, error) {
-		if it == nil {
+	err = x.rewriteServer(ctx, url, func(r *peers.Server) (*peers.Server, error) {
+		if r == nil {
 			return nil, peers.ErrUnknown
-		}
-		var r peers.Server
-		if err := decode(*it, &r); err != nil {
-			return nil, err
 		}
 		if next = (time.Time{}); r.NextTryAt.IsZero() {
 			return nil, nil
@@ -167,7 +137,7 @@ func (x Sipher) ReserveTry(ctx context.Context, url string, now time.Time, every
 			return nil, nil
 		}
 		r.NextTryAt = now.Add(every)
-		return sipherServerItem(r)
+		return r, nil
 	})
 	return next, err
 }
@@ -216,20 +186,13 @@ func (x Sipher) CountCheck(ctx context.Context, url string, limit int, at time.T
 
 func (x Sipher) RecordKeyChange(ctx context.Context, c peers.KeyChange) error {
 	k := table.Key{PK: sipherKeysPK, SK: keyName(c.URL)}
-	return x.update(ctx, k, func(it *table.Item) (*table.Item, error) {
+	expires := func(c *peers.KeyChange) time.Time { return c.Last.Add(keyChangeKept) }
+	return rewrite(ctx, x, k, expires, func(old *peers.KeyChange) (*peers.KeyChange, error) {
 		next := c
-		if it != nil {
-			var old peers.KeyChange
-			if err := decode(*it, &old); err != nil {
-				return nil, err
-			}
+		if old != nil {
 			next.First, next.Count = old.First, old.Count+c.Count
 		}
-		data, err := encode(next)
-		if err != nil {
-			return nil, err
-		}
-		return &table.Item{Data: data, Expires: c.Last.Add(keyChangeKept)}, nil
+		return &next, nil
 	})
 }
 

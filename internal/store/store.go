@@ -88,3 +88,17 @@ func decode(it table.Item, v any) error {
 	}
 	return nil
 }
+
+func decoded[T any](it table.Item) (v T, err error) { return v, decode(it, &v) }
+
+// unpacked returns what unpack reads from each item.
+func unpacked[T any](items []table.Item, unpack func(table.Item) (T, error)) ([]T, error) {
+	all := make([]T, len(items))
+	for i, it := range items {
+		var err error
+		if all[i], err = unpack(it); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

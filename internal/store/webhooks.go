@@ -23,13 +23,7 @@ func (s *Store) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list webhooks: %w", err)
 	}
-	all := make([]webhook.Webhook, len(items))
-	for i, it := range items {
-		if all[i], err = unpackWebhook(it); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	return unpacked(items, unpackWebhook)
 }
 
 func unpackWebhook(it table.Item) (w webhook.Webhook, err error) {
@@ -49,37 +43,26 @@ func (s *Store) Webhook(ctx context.Context, id string) (webhook.Webhook, error)
 	return unpackWebhook(*it)
 }
 
-func webhookWrite(w webhook.Webhook) (table.Item, table.Cond, error) {
-	data, err := encode(w)
-	cond := table.Fenced(w.Version)
-	if w.Version == "" {
-		cond = table.Cond{Absent: true}
-	}
-	return table.Item{Key: webhookKey(w.ID), Data: data}, cond, err
+func (s *Store) SaveWebhook(ctx context.Context, w webhook.Webhook) (webhook.Webhook, error) {
+	return s.saveWebhook(w, func(it *table.Item, cond table.Cond) error { return s.swap(ctx, it, cond) })
 }
 
-func (s *Store) SaveWebhook(ctx context.Context, w webhook.Webhook) (webhook.Webhook, error) {
-	it, cond, err := webhookWrite(w)
+func (s *Store) DisableWebhook(ctx context.Context, w webhook.Webhook) (webhook.Webhook, error) {
+	e := events.OfWebhook(w.ID, activity.HostOf(w.URL), w.LastError, w.FailingSince)
+	return s.saveWebhook(w, func(it *table.Item, cond table.Cond) error { return s.swapWithEvent(ctx, it, cond, e) })
+}
+
+func (s *Store) saveWebhook(w webhook.Webhook, write func(*table.Item, table.Cond) error) (webhook.Webhook, error) {
+	data, err := encode(w)
 	if err != nil {
 		return w, err
 	}
-	return savedWebhook(w, &it, s.swap(ctx, &it, cond))
-}
-
-func savedWebhook(w webhook.Webhook, it *table.Item, err error) (webhook.Webhook, error) {
-	if err != nil {
+	it := table.Item{Key: webhookKey(w.ID), Data: data}
+	if err := write(&it, s.ofVersion(w.Version)); err != nil {
 		return w, fmt.Errorf("save webhook %s: %w", w.ID, onConflict(err, webhook.ErrChanged))
 	}
 	w.Version = it.Fence
 	return w, nil
-}
-
-func (s *Store) DisableWebhook(ctx context.Context, w webhook.Webhook) (webhook.Webhook, error) {
-	it, cond, err := webhookWrite(w)
-	if err != nil {
-		return w, err
-	}
-	return savedWebhook(w, &it, s.swapWithEvent(ctx, &it, cond, events.OfWebhook(w.ID, activity.HostOf(w.URL), w.LastError, w.FailingSince)))
 }
 
 func (s *Store) DeleteWebhook(ctx context.Context, id string) error {

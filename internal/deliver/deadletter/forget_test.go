@@ -101,8 +101,8 @@ func TestADeadActivityIsForgottenWithItsLetters(t *testing.T) {
 	}
 	// The message in the queue of dead letters revives nothing.
 	before := len(w.Servers.Got())
-	if n, err := w.Engine.(engines.File).RedriveTo(t.Context(), queue.Dead, queue.Normal); n != 2 || err != nil {
-		t.Fatalf("redrove %d, %v", n, err)
+	if n := w.redrive(t, queue.Normal); n != 2 {
+		t.Fatalf("redrove %d", n)
 	}
 	w.pass(10 * time.Minute)
 	for _, g := range w.Servers.Got()[before:] {

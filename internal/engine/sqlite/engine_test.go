@@ -309,9 +309,6 @@ func TestNoStatementIsPlannedAnewForItsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	receive(t, e.Queue(queue.Ordered), queue.ReceiveOptions{})
-	if _, err := e.Redrive(t.Context(), queue.Dead); err != nil {
-		t.Fatal(err)
-	}
 	if err := e.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -19,14 +18,6 @@ func TestContractOfAPriorityThatIsAFIFOQueue(t *testing.T) {
 			return openAt(t, Memory, Options{Now: now, Queues: configs})
 		}, false)
 		h.FIFO, h.DeadOrdered = fifo.Queue(queue.Normal), fifo.Queue(queue.Dead)
-		standard := h.Redrive
-		h.Redrive = func(ctx context.Context, _ queue.Name) error {
-			if err := standard(ctx, queue.Dead); err != nil {
-				return err
-			}
-			_, err := fifo.Redrive(ctx, queue.Dead)
-			return err
-		}
 		return h
 	})
 }

@@ -82,14 +82,14 @@ func remember(s *session, n queue.Name, id string, now int64) (bool, error) {
 
 // row is a message as it is stored.
 type row struct {
-	queue, source                  queue.Name
+	queue                          queue.Name
 	group, dedup, body, attributes string
 	sent, visible                  int64
 }
 
 func (r row) insert(s *session, fifo bool) error {
-	res, err := s.change(`INSERT INTO message (queue, source, fifo, grp, dedup, sent, visible) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		string(r.queue), string(r.source), fifo, r.group, r.dedup, r.sent, r.visible)
+	res, err := s.change(`INSERT INTO message (queue, fifo, grp, dedup, sent, visible) VALUES (?, ?, ?, ?, ?, ?)`,
+		string(r.queue), fifo, r.group, r.dedup, r.sent, r.visible)
 	if err != nil {
 		return err
 	}

@@ -234,22 +234,6 @@ func name(parts ...string) string {
 	return "evt_" + base32.StdEncoding.EncodeToString(h.Sum(nil)[:15])
 }
 
-// Watcher records the events of activities that are done.
-//
-// A count of unfinished recipients would cost a write for each of them, or make all workers wait
-// for one item. Instead an activity that asks for the event has an item that is due at growing
-// intervals, and is checked then, until it is done. The event and the end of the item are one
-// transaction.
-type Watcher interface {
-	// Watch begins to watch an activity. Repeating it is harmless, also after the event.
-	// forget is when the activity's records end.
-	Watch(ctx context.Context, id activity.ID, about About, forget time.Time) error
-	// Finish records the event of a watched activity if it is done.
-	Finish(ctx context.Context, id activity.ID) error
-	// FinishDue checks the activities that are due.
-	FinishDue(ctx context.Context, now time.Time) error
-}
-
 // Page is a part of the feed.
 type Page struct {
 	Events []Event

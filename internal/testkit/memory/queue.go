@@ -34,7 +34,6 @@ type mq struct {
 type stored struct {
 	queue.Message
 	seq      int64
-	source   queue.Name
 	sent     time.Time
 	visible  time.Time
 	received time.Time
@@ -283,7 +282,7 @@ func (q *mq) run(name string, o queue.ReceiveOptions, now time.Time, got []queue
 func (q *mq) hand(m *stored, o queue.ReceiveOptions, now time.Time, got []queue.Received) []queue.Received {
 	if q.config.MaxReceives > 0 && m.receives >= q.config.MaxReceives {
 		q.drop(m)
-		m.source, m.visible, m.receives = q.name, now, 0
+		m.visible, m.receives = now, 0
 		if q.fifo {
 			m.sent = now
 		}
@@ -390,25 +389,4 @@ func (q *mq) Depth(ctx context.Context) (queue.Depth, error) {
 		}
 	}
 	return d, nil
-}
-
-// Redrive moves dead letters that are not in flight back to their source queue.
-func (e *Engine) Redrive(_ context.Context, dead queue.Name) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now, q, moved := e.now().UTC().Round(0), e.queues[dead], 0
-	for _, seq := range slices.Sorted(maps.Keys(q.all)) {
-		m := q.all[seq]
-		if m.source == "" || m.visible.After(now) {
-			continue
-		}
-		q.drop(m)
-		to := e.queues[m.source]
-		e.seq++
-		m.seq, m.source, m.sent, m.visible, m.receives = e.seq, "", now, now, 0
-		to.add(m, now)
-		to.wakeReceivers()
-		moved++
-	}
-	return moved, nil
 }

@@ -79,21 +79,4 @@ var deadLetterCases = []testCase{
 		}
 		c.bodies(c.receive(c.Dead, 1), "x")
 	}},
-	{"RedriveBringsDeadLettersBack", func(c *check) {
-		if c.Redrive == nil {
-			c.Skip("the engine leaves redrive to operators")
-		}
-		c.send(c.Standard, queue.Message{Body: "poison", Attributes: map[string]string{"a": "b"}})
-		c.exhaust(c.Standard, "poison")
-		c.none(c.Standard, "the message was received too often")
-		if err := c.Redrive(c.ctx, queue.Dead); err != nil {
-			c.Fatalf("redrive: %v", err)
-		}
-		got := c.receive(c.Standard, 1)
-		c.bodies(got, "poison")
-		if got[0].ReceiveCount != 1 || got[0].Attributes["a"] != "b" {
-			c.Errorf("redriven message is %+v, want a fresh one with its attributes", got[0])
-		}
-		c.none(c.Dead, "its dead letter went back")
-	}},
 }

@@ -1,7 +1,6 @@
 package queuetest
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -40,7 +39,6 @@ func (c *Clock) Advance(d time.Duration) {
 // Keeper is an engine that keeps its messages itself.
 type Keeper interface {
 	Queue(name queue.Name) queue.Queue
-	Redrive(ctx context.Context, dead queue.Name) (int, error)
 }
 
 // Opener opens an engine on a clock: with the same messages each time, if processes share it.
@@ -58,10 +56,6 @@ func Kept(open Opener, shared bool) Harness {
 		Dead: e.Queue(queue.Dead), DeadOrdered: e.Queue(queue.DeadOrdered),
 		Visibility: visibility, MaxReceives: receives,
 		Advance: c.Advance, Now: c.Now,
-		Redrive: func(ctx context.Context, dead queue.Name) error {
-			_, err := e.Redrive(ctx, dead)
-			return err
-		},
 	}
 	if shared {
 		h.Other = func() (standard, fifo queue.Queue) {

@@ -57,10 +57,6 @@ type Harness struct {
 	// if the engine sees a message as soon as it is sent.
 	Wait time.Duration
 
-	// Redrive moves the dead letters of a queue back to their source queues; nil
-	// if the engine leaves redrives to operators.
-	Redrive func(ctx context.Context, dead queue.Name) error
-
 	// Lacks returns why the server behind the engine cannot pass the case of that
 	// name (see Cases), or "". Nil: the server passes all cases.
 	Lacks func(name string) string
