@@ -318,7 +318,7 @@ func TestNoPopulationOfBadHostsDelaysOthers(t *testing.T) {
 // TestWhatComesBackIsReceivedThreeTimes: populations whose deliveries have come back too early.
 func TestWhatComesBackIsReceivedThreeTimes(t *testing.T) {
 	long.NotUnderRace(t)
-	for _, seed := range []uint64{303, 600, 716, 802, 852} {
+	for _, seed := range []uint64{303, 600, 716, 802, 852, 2540} {
 		s := draw(seed)
 		if _, _, often := s.limits(); often != "" {
 			t.Errorf("%s\n  this is beyond a process: %s", s, often)

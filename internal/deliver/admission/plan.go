@@ -432,7 +432,8 @@ func (p *plan) surplus(h *host, b *bound, now time.Duration) int {
 func (p *plan) sendBack(a *Attempt, now time.Duration) {
 	a.why = p.stuck(a)
 	h, window, early := a.host, a.host.mostWindow, a.Receives > 1
-	if early { // the host's window is what it takes
+	if early {
+		// It waited before: the host's window is what it takes.
 		if window = h.window; window > p.b.PerHost {
 			window = min(2*window, h.mostWindow)
 		}
@@ -446,16 +447,14 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 		if binds[i] && (b != &p.classes[h.class] || a.why == allComputing && a.Receives >= receives || h.site.held != nothing) {
 			rate := float64(window) / h.mean.usual().Seconds()
 			if b != &h.bound {
-				// As if all hang.
-				rate = float64(max(1, b.under)) / timeout.Seconds()
-				switch {
-				case h.class == prompt && early: // what was usual has changed
-					rate = max(rate, b.pace.rate(now))
-				case h.class == prompt:
-					rate = max(rate, b.usual.rate(now))
+				// As if all hang, unless more usually begin, and still do when it comes back.
+				usual := b.usual.rate(now)
+				if early {
+					usual = min(usual, b.pace.rate(now))
 				}
+				rate = max(usual, float64(max(1, b.under))/timeout.Seconds())
 				if a.why == allComputing {
-					rate = max(rate, b.usual.rate(now), float64(p.b.Computing)/unsigned.Seconds())
+					rate = max(rate, float64(p.b.Computing)/unsigned.Seconds())
 				}
 			}
 			b.backAt = max(b.backAt, now+tick) + time.Duration(float64(time.Second)/rate)
