@@ -20,22 +20,31 @@ type book struct {
 	mu      sync.Mutex
 	taken   map[delivery]int64 // when last, in Unix nanoseconds
 	doubles []again
-	// last is the latest activity of an ordering key at a host.
-	last    map[orderedAt]int
+	// last is the latest activity of an ordering key at a host, of those to inboxes that are in its
+	// line. atInbox is the latest at an inbox.
+	last, atInbox map[orderedAt]int
+	// failures are those of a user's inbox since it last took something, left the inboxes that
+	// failed so often that their circuit may have opened, so that they have left their host's line.
+	failures map[int]int
+	left     map[int]bool
+
 	byHost  map[int]int
 	faults  []string
 	refused map[string]int // signatures that did not hold, by error
 }
 
-// orderedAt is a host and an ordering key, within which order holds. The ordering key is
-// the caller's number.
+// orderedAt is an ordering key, and a host or the user of an inbox, within which order holds. The
+// ordering key is the caller's number.
 type orderedAt struct {
 	caller int
-	host   int
+	at     int
 }
 
+// leavesAfter failures in a row, at least, an inbox's circuit opens.
+const leavesAfter = 5
+
 func newBook() *book {
-	return &book{taken: map[delivery]int64{}, byHost: map[int]int{}, last: map[orderedAt]int{}, refused: map[string]int{}}
+	return &book{taken: map[delivery]int64{}, byHost: map[int]int{}, last: map[orderedAt]int{}, atInbox: map[orderedAt]int{}, failures: map[int]int{}, left: map[int]bool{}, refused: map[string]int{}}
 }
 
 // take records that a host took a delivery. caller is that of an ordered activity,
@@ -50,14 +59,29 @@ func (b *book) take(d delivery, host, caller int, now time.Time) {
 		return
 	}
 	b.byHost[host]++
+	b.failures[d.user] = 0
 	if caller < 0 {
 		return
 	}
-	at := orderedAt{caller, host}
-	if last, ok := b.last[at]; ok && d.activity < last && len(b.faults) < 20 {
-		b.faults = append(b.faults, fmt.Sprintf("host %d took activity %d of ordering key %d after activity %d", host, d.activity, caller, last))
+	b.inOrder(b.atInbox, orderedAt{caller, d.user}, d, host)
+	if !b.left[d.user] {
+		b.inOrder(b.last, orderedAt{caller, host}, d, host)
 	}
-	b.last[at] = max(b.last[at], d.activity)
+}
+
+func (b *book) inOrder(latest map[orderedAt]int, at orderedAt, d delivery, host int) {
+	if last := latest[at]; d.activity < last && len(b.faults) < 20 {
+		b.faults = append(b.faults, fmt.Sprintf("host %d took activity %d of ordering key %d for user %d after activity %d", host, d.activity, at.caller, d.user, last))
+	}
+	latest[at] = max(latest[at], d.activity)
+}
+
+// fail records that a delivery was not taken. An inbox that throttles leaves its host's line at once.
+func (b *book) fail(d delivery, throttled bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures[d.user]++
+	b.left[d.user] = b.left[d.user] || throttled || b.failures[d.user] >= leavesAfter
 }
 
 func (b *book) refuse(err error) {

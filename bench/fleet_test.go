@@ -157,7 +157,13 @@ func (f *fleet) handler(host int, m mood, random *rand.Rand) http.Handler {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		if m(w, r, draw) {
+		took := false
+		defer func() {
+			if !took { // also where the mood breaks the connection
+				f.fail(d, w.Header().Get("Retry-After") != "")
+			}
+		}()
+		if took = m(w, r, draw); took {
 			f.take(d, host, caller, time.Now())
 			w.WriteHeader(http.StatusAccepted)
 		}

@@ -58,12 +58,24 @@ func inFile(data string) sizes {
 	}
 }
 
+// inDatabase has its server vacuum each 15 s. The tables of queues hold the messages that were
+// deleted since the last vacuum, so with PostgreSQL's own minute they grow throughout a soak of
+// two minutes.
 func inDatabase(t testing.TB, schema string) sizes {
 	pool, err := pgxpool.New(t.Context(), pgtest.URL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
+	configure := func(statement string) {
+		for _, sql := range []string{statement, "SELECT pg_reload_conf()"} {
+			if _, err := pool.Exec(context.Background(), sql); err != nil { // the test's context has ended when this is undone
+				t.Error(err)
+			}
+		}
+	}
+	configure("ALTER SYSTEM SET autovacuum_naptime = '15s'")
+	t.Cleanup(func() { configure("ALTER SYSTEM RESET autovacuum_naptime") })
 	return func() (file, log int64, err error) {
 		err = pool.QueryRow(t.Context(), `SELECT coalesce(sum(size) FILTER (WHERE relname = 'item'), 0), coalesce(sum(size) FILTER (WHERE relname <> 'item'), 0)
 			FROM (SELECT relname, pg_total_relation_size(oid)::bigint AS size FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r') t`, schema).Scan(&file, &log)
