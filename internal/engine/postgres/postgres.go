@@ -78,6 +78,7 @@ type Engine struct {
 
 	pool     *pgxpool.Pool
 	writes   *groups
+	unsynced *groups
 	reads    *groups
 	wake     *wakeup.Notifier
 	notifier *notifier
@@ -121,7 +122,9 @@ func (e *Engine) open(ctx context.Context, url string) error {
 		err = e.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { _, err := e.learnEpoch(ctx, c); return err })
 	}
 	if err == nil {
-		e.writes, e.reads = newGroups(writers, e.commit), newGroups(readers, e.read)
+		e.writes = newGroups(writers, func(group []*op) { e.commit(group) })
+		e.unsynced = newGroups(unsyncedWriters, func(group []*op) { e.commit(group, noSync) })
+		e.reads = newGroups(readers, e.read)
 	}
 	if err == nil && !e.asIs {
 		err = e.retype(ctx)
@@ -158,6 +161,7 @@ func (e *Engine) Close() error {
 		close(e.stopped)
 		e.notifier.stop()
 		e.writes.stop()
+		e.unsynced.stop()
 		e.reads.stop()
 		e.pool.Close()
 	})
