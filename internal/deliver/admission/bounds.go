@@ -35,8 +35,8 @@ func ForHundreds(places, perHost int) Bounds {
 	return Bounds{Places: places, Waiting: places, Bytes: places * largeEach, PerHostMost: max(1, min(perHosts*perHost, places/2))}
 }
 
-// computing is how many unsigned attempts have a place, per processor: more than package outbound
-// signs at once, as the next have to be ready.
+// computing is how many unsigned attempts have a place, per processor: package outbound signs
+// two at once, and as many have to be ready.
 const computing = 4
 
 // Shared returns b with what follows from the processors, and from a host's budget of requests

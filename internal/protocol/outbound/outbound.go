@@ -45,7 +45,7 @@ func New(c Config) (*Client, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	client := &Client{transport: c.Transport, config: c, semaphore: newSemaphore(spare + runtime.GOMAXPROCS(0))}
+	client := &Client{transport: c.Transport, config: c, semaphore: newSemaphore(permitsEach * runtime.GOMAXPROCS(0))}
 	if client.transport == nil {
 		s := sessions{tls.NewLRUClientSessionCache(mostSessions)}
 		p := newPool(newDialer(c, c.Timeout, client.semaphore, s), newTransport(c.Timeout, c.MaxBody), s, c.Now, c.Idle)

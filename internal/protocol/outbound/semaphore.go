@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// spare is how many more permits than processors there are: a processor does not idle while a permit
-// passes from one goroutine to the next. Each thread that computes delays all that wakes up.
-const spare = 1
+// permitsEach is the number of permits for each processor. With one, a processor idles while a permit
+// passes from one goroutine to the next.
+const permitsEach = 2
 
 // semaphore limits how many signatures and TLS handshakes are computed at once. Else 500 of them would
 // share the fraction of a processor that a Lambda of 512 MB has, and all would time out, although
@@ -19,7 +19,7 @@ const spare = 1
 //
 // An attempt gives its permit back while it waits for the network, so a host that hangs delays nobody
 // else. Attempts under way come before new ones, because their time is running. Handshakes with
-// strangers, hosts that have accepted nothing lately, get half of the permits at most, rounded up: a stranger
+// strangers, hosts that have accepted nothing lately, get half of the permits at most: a stranger
 // chooses what its handshake costs.
 type semaphore struct {
 	mu        sync.Mutex
@@ -47,7 +47,7 @@ type arrival struct {
 
 func newSemaphore(n int) *semaphore {
 	n = max(n, 1)
-	return &semaphore{free: n, strangers: (n + 1) / 2}
+	return &semaphore{free: n, strangers: max(n/2, 1)}
 }
 
 // grant takes a permit if one is free for this purpose. The caller holds s.mu.
