@@ -90,7 +90,7 @@ func (s *Store) CreateActivity(ctx context.Context, r ledger.Record) error {
 	if err != nil {
 		return err
 	}
-	it.Unsynced, it.Followed = true, true // by the send
+	it.Unsynced = true // nothing is promised before the send
 	cond := table.Free(s.now())
 	for range conflictTries {
 		err = s.swap(ctx, &it, cond)

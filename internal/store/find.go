@@ -71,7 +71,7 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 			keys = append(keys, table.Key{PK: ownIDPK(l.ActivityID), SK: string(l.ID)})
 		}
 		for _, k := range keys {
-			items[k] = table.Item{Key: k, Data: data, Expires: l.Forget, Unsynced: true, Followed: true}
+			items[k] = table.Item{Key: k, Data: data, Expires: l.Forget}
 		}
 	}
 	if err := s.t.PutAll(ctx, slices.Collect(maps.Values(items))); err != nil {

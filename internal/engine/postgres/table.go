@@ -167,11 +167,7 @@ func (t *tbl) Transact(ctx context.Context, ops []table.Op) error {
 func (t *tbl) apply(ctx context.Context, ops []table.Op) (failed []table.Op, err error) {
 	if len(ops) == 1 {
 		var n int64
-		writes := t.writes
-		if put := ops[0].Put; put != nil && put.Unsynced && put.Followed {
-			writes = t.unsynced
-		}
-		err := writes.submit(ctx, lockOfItem(ops[0].Key()), func(b *pgx.Batch) { n = 0; t.queueOp(b, ops[0], &n) })
+		err := t.writes.submit(ctx, lockOfItem(ops[0].Key()), func(b *pgx.Batch) { n = 0; t.queueOp(b, ops[0], &n) })
 		if err != nil || n > 0 {
 			return nil, err
 		}
@@ -309,11 +305,7 @@ func (t *tbl) PutAll(ctx context.Context, items []table.Item) error {
 		for _, it := range items {
 			parts = append(parts, part{lockOfItem(it.Key), func(b *pgx.Batch) { b.Queue(t.sql(insertItem+replace), values(it)...) }})
 		}
-		writes := t.writes
-		if !slices.ContainsFunc(items, func(it table.Item) bool { return !it.Unsynced || !it.Followed }) {
-			writes = t.unsynced
-		}
-		if err := writes.submitAll(ctx, parts); err != nil {
+		if err := t.writes.submitAll(ctx, parts); err != nil {
 			return fmt.Errorf("write to the table: %w", err)
 		}
 		return nil

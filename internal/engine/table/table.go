@@ -30,12 +30,9 @@ type Item struct {
 	Expires time.Time
 	// Due puts the item into the due index.
 	Due Due
-	// Unsynced says of a write that a power cut may undo it, together with all later ones. An
-	// engine may ignore it; reads do not return it.
+	// Unsynced says of a write that a power cut may undo it, together with all later ones. An engine
+	// may ignore it, and must if its server may crash while the caller goes on; reads do not return it.
 	Unsynced bool
-	// Followed says of an Unsynced item that a synced write follows before anything else is done. So a
-	// crash of an engine's server may undo it, too, while its caller goes on.
-	Followed bool
 }
 
 // Due is an item's place in the due index; an item with an empty Shard is not in

@@ -188,7 +188,7 @@ func (t *tbl) putUnsynced(it table.Item) {
 func (t *tbl) put(it table.Item) {
 	t.undo = nil
 	it = copied(it)
-	it.Unsynced, it.Followed = false, false
+	it.Unsynced = false
 	if _, ok := t.items[it.Key]; !ok {
 		sks := t.parts[it.PK]
 		at, _ := slices.BinarySearch(sks, it.SK)
