@@ -42,11 +42,12 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 // Unproved ends an outage although nothing was accepted. The circuit of an inbox opens again at
 // its first failure.
 func (s State) Unproved(r Rules, now time.Time) State {
-	if s.Phase != HalfOpen && s.DownSince.IsZero() {
+	t := s.Settled(now)
+	if t.Phase != HalfOpen && t.DownSince.IsZero() {
 		return s
 	}
-	checks := max(s.Checks, s.Unproven) + 1
-	if s = s.reopened(now); s.ofInbox() {
+	checks := max(t.Checks, t.Unproven) + 1
+	if s = t.reopened(now); s.ofInbox() {
 		s.Unproven = checks
 	}
 	return s.kept(r, now)
