@@ -202,7 +202,7 @@ func (s State) triedNow(digest string) bool {
 // half-open, for one delivery after another.
 func (s State) TrialEnded(r Rules, to activity.Target, o outcome.Outcome, now time.Time) State {
 	if !s.Trying(now) {
-		return s
+		return s.Observe(r, InVain(o), now) // another trial has decided
 	}
 	s = s.spend(r, o.Vain(), now)
 	switch refused := o.Class == outcome.Refused || o.Class == outcome.Gone; {
