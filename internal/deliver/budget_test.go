@@ -87,3 +87,25 @@ func TestInboxesThatRefuseStarveNoInboxThatAccepts(t *testing.T) {
 		w.Expect(id, map[string]activity.State{good: activity.Delivered})
 	}
 }
+
+// A shared inbox may ask for the other form of the signature before it answers 410: the first
+// request is in vain.
+func TestRequestsInVainBeforeA410CountAgainstTheBudget(t *testing.T) {
+	w := world.New(t, world.Options{})
+	requests := 0
+	w.Servers.Script("bad.example", world.OneByOne(func(r world.Request, _ int) outcome.Outcome {
+		if strings.HasPrefix(r.Inbox, "probe:") {
+			return world.Status(200)
+		}
+		o := outcome.Outcome{Class: outcome.Gone, Status: 410, Err: "answered 410", Requests: 2}
+		requests += o.Vain()
+		return o
+	}))
+	for range 100 {
+		w.Send(w.Activity("Create"), "https://bad.example/inbox")
+	}
+	w.Run(3*time.Hour, 5*time.Second)
+	if requests > 50 {
+		t.Errorf("%d requests in vain in three hours, want at most 50", requests)
+	}
+}

@@ -72,17 +72,17 @@ func (l lessons) learn(u *unit, j *job) {
 			seen = circuit.InVain(o)
 		}
 	}
-	switch {
-	case o.Class == outcome.Gone && u.a.Type != "Delete":
+	if o.Class == outcome.Throttled {
+		l.throttled(j, seen, tried)
+		return
+	}
+	if o.Class == outcome.Gone && u.a.Type != "Delete" {
 		// Some servers answer 410 to a Delete of an unknown actor, which says nothing of them.
 		l.hosts.Learn(host, cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
 			return s.SaidGone(l.rules, o.Err, now)
 		}})
-	case o.Class == outcome.Throttled:
-		l.throttled(j, seen, tried)
-	default:
-		l.hosts.ObserveUnder(host, seen)
 	}
+	l.hosts.ObserveUnder(host, seen)
 }
 
 // judge ends the trial for which j was released.

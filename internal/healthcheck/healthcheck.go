@@ -194,7 +194,7 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 		}
 		for _, s := range due {
 			slots := steps
-			if down(s) {
+			if _, whole := circuit.HostOf(s.Key); whole && down(s) {
 				// A probe of a host that hangs takes long, and other steps must not wait for
 				// it.
 				slots = probes

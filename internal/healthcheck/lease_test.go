@@ -2,6 +2,7 @@ package healthcheck_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -65,5 +66,49 @@ func TestAnOrderedDeliveryDoesNotWaitForTheLeaseOfACheck(t *testing.T) {
 	}
 	if wait := ps[0].Due.Sub(began); wait <= 0 || wait > 2*rules.RampEvery {
 		t.Errorf("the delivery waits for %v", wait)
+	}
+}
+
+// blocked answers no probe before its channel is closed.
+type blocked chan struct{}
+
+func (b blocked) Probe(context.Context, string) outcome.Outcome {
+	<-b
+	return outcome.Outcome{Class: outcome.Retry, Reason: outcome.Timeout}
+}
+
+// TestTheCheckOfAnInboxWaitsForNoProbe: strangers have thousands of hosts that hang, and the hosts
+// of the inboxes are well.
+func TestTheCheckOfAnInboxWaitsForNoProbe(t *testing.T) {
+	w := world.New(t, world.Options{})
+	rules := circuit.Default()
+	fault := func(s circuit.State) circuit.State {
+		return s.Fault(rules, outcome.Timeout, "", w.Clock.Now()).Park(rules, w.Clock.Now())
+	}
+	var inboxes []string
+	for i := range 20 {
+		inboxes = append(inboxes, circuit.InboxKey(fmt.Sprintf("https://well%d.example/inbox", i)))
+		for _, key := range []string{inboxes[i], circuit.HostKey(fmt.Sprintf("hangs%d.example", i))} {
+			if _, _, err := circuit.Change(t.Context(), w.Store, key, fault); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.Clock.Advance(rules.CheckSoon)
+	probes, ended := make(blocked), make(chan error)
+	r := runner(w, probes, func(c *healthcheck.Config) { c.Rules, c.Probes = rules, 2 })
+	go func() { ended <- r.Run(t.Context()) }()
+	began := time.Now()
+	for _, key := range inboxes {
+		for state(t, w, key).Phase == circuit.Unhealthy && time.Since(began) < 5*time.Second {
+			time.Sleep(time.Millisecond)
+		}
+		if s := state(t, w, key); s.Phase == circuit.Unhealthy {
+			t.Errorf("while probes hang, nobody looks at %s", world.Brief(s))
+		}
+	}
+	close(probes)
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

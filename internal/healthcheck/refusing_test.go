@@ -106,3 +106,32 @@ func TestATrialThatIsAnsweredGoneBeginsTheRecovery(t *testing.T) {
 		w.Expect(id, map[string]activity.State{inbox: activity.Failed})
 	}
 }
+
+// An inbox whose own pause ended while its host was half-open stayed parked for ever, though it
+// accepts.
+func TestAnInboxThatWasPausedIsTriedAtAHostThatRefusesWhatIsOnTrial(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const paused = "https://a.example/paused"
+	w.Servers.Script(paused, func(world.Request, int) outcome.Outcome {
+		return outcome.Outcome{Class: outcome.Throttled, Status: 429, Err: "answered 429", RetryAfter: w.Now().Add(12 * time.Hour)}
+	})
+	var waits []activity.ID
+	for range 3 {
+		waits = append(waits, w.Send(w.Activity("Create"), paused))
+		w.Run(minut, time.Second)
+	}
+	w.Servers.Script("a.example", unverified)
+	host := circuit.HostKey("a.example")
+	for n := 0; state(t, w, host).Accepts(w.Now()); n++ {
+		a := w.Activity("Create")
+		a.KeyID = fmt.Sprintf("https://us.example/u%d#key", n)
+		w.Send(a, fmt.Sprint("https://a.example/", n))
+		w.Run(minut, time.Second)
+	}
+	w.Servers.Script("a.example", world.Answers(404))
+	w.Servers.Script(paused, world.Answers(202))
+	w.Run(13*time.Hour, minut)
+	for _, id := range waits {
+		w.Expect(id, map[string]activity.State{paused: activity.Delivered})
+	}
+}

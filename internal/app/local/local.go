@@ -107,7 +107,7 @@ func Start(o Options) (*Server, error) {
 		}
 		s.done.Go(func() { m.Run(ctx) })
 	}
-	s.done.Go(func() { every(ctx, o.Every, "healthcheck", o.Log, o.Services.HealthCheck) })
+	s.done.Go(func() { every(ctx, o.Every, "healthcheck", o.Log, o.scheduled) })
 	if o.Background != nil {
 		s.done.Go(func() { o.Background(ctx) })
 	}
@@ -151,6 +151,14 @@ func (s *Server) Stop(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	return fmt.Errorf("%w: %s: %w", ErrCutOff, s.under, err)
+}
+
+// scheduled is a run of the scheduled function, with its time-out: the next run waits for it, and
+// probes of thousands of hosts that hang take many minutes.
+func (o Options) scheduled(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, topology.HealthCheck.Timeout)
+	defer cancel()
+	return o.Services.HealthCheck(ctx)
 }
 
 // every runs f now and then every period. Errors are logged.

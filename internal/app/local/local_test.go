@@ -34,7 +34,7 @@ func TestItServesTheQueuesTheScheduleAndTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	bodies, checked := make(chan string, 4), make(chan struct{}, 100)
+	bodies, checked := make(chan string, 4), make(chan time.Duration, 100)
 	s, err := Start(Options{
 		Listen: ListenConfig{Listen: "127.0.0.1:0"}, Queue: e.Queue, Sweep: e.Sweep, Timeout: time.Minute, Every: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Services: Services{
@@ -45,7 +45,11 @@ func TestItServesTheQueuesTheScheduleAndTheAPI(t *testing.T) {
 				}
 				return nil, nil
 			},
-			HealthCheck: func(context.Context) error { checked <- struct{}{}; return nil },
+			HealthCheck: func(ctx context.Context) error {
+				end, _ := ctx.Deadline()
+				checked <- time.Until(end)
+				return nil
+			},
 		},
 	})
 	if err != nil {
@@ -67,7 +71,9 @@ func TestItServesTheQueuesTheScheduleAndTheAPI(t *testing.T) {
 	if len(seen) != 4 {
 		t.Errorf("served %v", seen)
 	}
-	<-checked
+	if left := <-checked; left <= 0 || left > time.Minute {
+		t.Errorf("a run of the schedule has %s, want less than a minute: the next waits for it", left)
+	}
 	resp, err := http.Get(s.URL + "/")
 	if err != nil || resp.StatusCode != http.StatusTeapot {
 		t.Errorf("GET: %v, %v", resp, err)

@@ -260,10 +260,12 @@ func (h *host) takes() int {
 func (h *host) distrust() { h.trust = max(h.trust-hanging, -hanging) }
 
 func (h *host) learn(a *Attempt, r Result, took time.Duration, old bool, b Bounds, now time.Duration) {
+	if r != Unsent || !a.computes { // a refusal takes its time, too
+		h.took(took)
+	}
 	if r == Unsent {
 		return
 	}
-	h.took(took)
 	if r == Failed {
 		least := b.PerHost
 		if h.failed++; h.failed >= several && a.Lane.PerHost == 0 {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -88,5 +89,31 @@ func TestWhatWaitedWhileNothingWasSignedBeginsSoonAfterwards(t *testing.T) {
 	p.run(30 * time.Minute)
 	if at, most := p.last(t); at > p.away+30*time.Second || most > receives {
 		t.Errorf("the last began %s after signatures, and one was received %d times; want 30s and %d times", at-p.away, most, receives)
+	}
+}
+
+// TestAHostThatRefusesSlowlyDelaysNobody: a host that answers 404 opens no circuit and gets no more
+// places, and none of its attempts is old.
+func TestAHostThatRefusesSlowlyDelaysNobody(t *testing.T) {
+	for _, hosts := range []int{1, 60} {
+		p := newProcess(1, ordinary)
+		well := &server{name: "well", site: "well", handshake: hello, answer: steady(50*time.Millisecond, Accepted)}
+		p.deliver(1, "", well)
+		var to []*server
+		for i := range hosts {
+			s := &server{name: fmt.Sprint("refuses", i), site: "refuses", handshake: hello, answer: steady(900*time.Millisecond, Unsent)}
+			to = append(to, slices.Repeat([]*server{s}, max(5, 50/hosts))...)
+		}
+		for i := range 60 {
+			p.at(time.Duration(i)*time.Second, func() { p.deliver(50, "", to...) })
+			p.at(time.Duration(i)*time.Second+time.Second/2, func() { p.deliver(1, "known", well) })
+		}
+		p.run(90 * time.Second)
+		for _, d := range p.all {
+			if waited := d.began - d.due; d.watched == "known" && (!d.begun || waited > time.Second) {
+				t.Errorf("%d hosts: a delivery due at %s to a host that is well began (%v) after %s, want 1s", hosts, d.due, d.begun, waited)
+				break
+			}
+		}
 	}
 }

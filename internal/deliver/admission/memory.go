@@ -203,8 +203,9 @@ func (p *plan) abandon(t *Ticket) {
 // is free, because each look takes time.
 func (p *plan) relieve(now time.Duration) {
 	m := &p.memory
-	if !m.waits() || now < m.looked+lookEvery || p.old == 0 && now-m.since < quick {
-		return // no attempt is old yet: all may begin soon
+	soon := p.old == 0 && now-m.since < quick // no attempt is old yet: all may begin soon, except at a bound that shows otherwise
+	if !m.waits() || now < m.looked+lookEvery || soon && !p.overfull(now) {
+		return
 	}
 	type waiter struct {
 		*Attempt
@@ -251,7 +252,7 @@ func (p *plan) relieve(now time.Duration) {
 		shown := a.host.class == others && a.host.mean > 0
 		late := a.inbox.old > 0 && a.inbox.under >= a.host.most(a.inbox, a.Attempt)
 		for i, b := range bs {
-			late = late || binds[i] && (pressed && shown || surplus[b] > 0)
+			late = late || binds[i] && (!soon && pressed && shown || surplus[b] > 0 && (!soon || a.host.shows(i)))
 		}
 		if late {
 			for _, b := range bs {
@@ -269,3 +270,19 @@ func (p *plan) relieve(now time.Duration) {
 		m.looked = now
 	}
 }
+
+// overfull reports whether more attempts wait at a bound that shows what it takes.
+func (p *plan) overfull(now time.Duration) bool {
+	for _, hosts := range p.waiting {
+		for _, h := range hosts {
+			if p.surplus(h, &h.bound, now) > 0 || h.shows(1) && !p.shared(h) && p.surplus(h, &h.site.bounds[h.class], now) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shows reports whether the i-th of a host's bounds shows what it takes before an attempt is old: its
+// own, and that of its site, unless acceptances give it more places.
+func (h *host) shows(i int) bool { return i == 0 || i == 1 && h.class == others && h.site.mean > 0 }

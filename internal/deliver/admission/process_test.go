@@ -206,7 +206,7 @@ func (p *process) attempt(a *Attempt) {
 				if took >= timeout {
 					r = Failed
 				}
-				if s.failures++; r == Accepted {
+				if s.failures++; r != Failed {
 					s.failures = 0
 				}
 				s.down = s.down || s.failures >= openAt

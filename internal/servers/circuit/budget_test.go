@@ -150,7 +150,7 @@ func TestATrialThatWasNotMadeIsRepeatedWithinTheBudget(t *testing.T) {
 	onTrial := fresh().spend(rules, rules.Budget, t0).Park(rules, t0).Fault(rules, "", "answered 500", t0).CheckPassed(rules, now)
 	for requests := 1; requests <= 3; requests++ {
 		s, unmade := onTrial, outcome.Outcome{Class: outcome.Retry, Try: outcome.Untried, Requests: requests}
-		for range 100 {
+		for n := 0; n < 100 && s.Trying(now); n++ {
 			s = s.TrialSent(rules, inbox(1), true, Sweep{}, now).TrialEnded(rules, activity.Target{Inbox: inbox(1)}, unmade, now)
 		}
 		if s.Vain > rules.Budget || s.Trying(now) != (requests == 1) {

@@ -42,11 +42,12 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 // Unproved ends an outage although nothing was accepted. The circuit of an inbox opens again at
 // its first failure.
 func (s State) Unproved(r Rules, now time.Time) State {
-	if s.Phase != HalfOpen && s.DownSince.IsZero() {
+	t := s.Settled(now)
+	if t.Phase != HalfOpen && t.DownSince.IsZero() {
 		return s
 	}
-	checks := max(s.Checks, s.Unproven) + 1
-	if s = s.reopened(now); s.ofInbox() {
+	checks := max(t.Checks, t.Unproven) + 1
+	if s = t.reopened(now); s.ofInbox() {
 		s.Unproven = checks
 	}
 	return s.kept(r, now)
@@ -201,7 +202,7 @@ func (s State) triedNow(digest string) bool {
 // half-open, for one delivery after another.
 func (s State) TrialEnded(r Rules, to activity.Target, o outcome.Outcome, now time.Time) State {
 	if !s.Trying(now) {
-		return s
+		return s.Observe(r, InVain(o), now) // another trial has decided
 	}
 	s = s.spend(r, o.Vain(), now)
 	switch refused := o.Class == outcome.Refused || o.Class == outcome.Gone; {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 )
 
@@ -248,5 +249,20 @@ func TestAServerWorksDuringACheckThatTriesOthers(t *testing.T) {
 	paused = paused.Throttle(rules, again.Add(time.Minute), "429", again).Park(rules, again)
 	if s := paused.TrialSent(rules, page, false, Sweep{}, paused.Until); s.Phase != HalfOpen || s.Trials != 1 || s.Works() {
 		t.Errorf("on trial after two pauses: %+v", s)
+	}
+}
+
+// A queue that lags may have several trials under way, in processes that do not know each other's
+// outcomes yet.
+func TestATrialThatEndsAfterAnotherHasFailedCountsAgainstTheBudget(t *testing.T) {
+	o := answered(outcome.Unverified, 401)
+	o.Requests = 2
+	s := fresh().Park(rules, t0).spend(rules, rules.opensAt(), t0).Fault(rules, outcome.ReasonNone, "", t0).CheckPassed(rules, t0)
+	s = s.TrialSent(rules, inbox(0), true, Sweep{}, t0)
+	for range 3 {
+		s = s.TrialEnded(rules, activity.Target{Inbox: inbox(0)}, o, t0.Add(time.Minute))
+	}
+	if want := rules.opensAt() + 6; s.Vain != want || s.Checks != 1 {
+		t.Errorf("%d requests in vain and %d failed checks, want %d and 1", s.Vain, s.Checks, want)
 	}
 }
