@@ -15,6 +15,18 @@ type again struct {
 	first, second time.Time
 }
 
+// disorder is a delivery that a host took after a later one of its ordering key.
+type disorder struct {
+	delivery
+	host, caller, after int
+	at                  time.Time
+}
+
+func (d disorder) String() string {
+	return fmt.Sprintf("host %d took activity %d of ordering key %d for user %d after activity %d, at %s",
+		d.host, d.activity, d.caller, d.user, d.after, d.at.UTC().Format(time.RFC3339Nano))
+}
+
 // book is what the servers of a fleet took: each delivery that was answered 2xx.
 type book struct {
 	mu      sync.Mutex
@@ -29,7 +41,7 @@ type book struct {
 	left     map[int]bool
 
 	byHost  map[int]int
-	faults  []string
+	faults  []disorder
 	refused map[string]int // signatures that did not hold, by error
 }
 
@@ -63,15 +75,15 @@ func (b *book) take(d delivery, host, caller int, now time.Time) {
 	if caller < 0 {
 		return
 	}
-	b.inOrder(b.atInbox, orderedAt{caller, d.user}, d, host)
+	b.inOrder(b.atInbox, orderedAt{caller, d.user}, d, host, now)
 	if !b.left[d.user] {
-		b.inOrder(b.last, orderedAt{caller, host}, d, host)
+		b.inOrder(b.last, orderedAt{caller, host}, d, host, now)
 	}
 }
 
-func (b *book) inOrder(latest map[orderedAt]int, at orderedAt, d delivery, host int) {
+func (b *book) inOrder(latest map[orderedAt]int, at orderedAt, d delivery, host int, now time.Time) {
 	if last := latest[at]; d.activity < last && len(b.faults) < 20 {
-		b.faults = append(b.faults, fmt.Sprintf("host %d took activity %d of ordering key %d for user %d after activity %d", host, d.activity, at.caller, d.user, last))
+		b.faults = append(b.faults, disorder{d, host, at.caller, last, now})
 	}
 	latest[at] = max(latest[at], d.activity)
 }

@@ -275,6 +275,16 @@ func (s *soak) once() {
 	}
 	for _, fault := range s.faults {
 		s.t.Error(fault)
+		for id, of := range s.accepted {
+			if of.number != fault.activity {
+				continue
+			}
+			for _, r := range s.everyone(id) {
+				if r.Inbox == s.inboxOf(fault.user) {
+					s.t.Logf("  of activity %s: %+v", id, r)
+				}
+			}
+		}
 	}
 }
 
