@@ -44,7 +44,7 @@ func TestSoak(t *testing.T) {
 	if measured {
 		servers, verified = append(troubled(4, 20*time.Second), server{kind: "dead", mood: accept, up: time.Millisecond}), 10
 	}
-	s := &soak{t: t, fleet: newFleet(t, random.Uint64(), verified, servers), accepted: map[string]sent{}}
+	s := &soak{t: t, fleet: newFleet(t, random.Uint64(), verified, servers), accepted: map[string]sent{}, handed: map[int]time.Time{}}
 	settings := map[string]string{"RECORD_RETENTION": "1d", "RETRY_GIVE_UP": giveUp.String()}
 	var usage *gauge
 	if measured {
@@ -124,7 +124,8 @@ type soak struct {
 	well    atomic.Int64 // those of them to servers that are well
 
 	mu       sync.Mutex
-	accepted map[string]sent // by id
+	accepted map[string]sent   // by id
+	handed   map[int]time.Time // when an activity was handed over, by number
 }
 
 // dead is how many deliveries have died so far.
@@ -163,13 +164,14 @@ func (s *soak) load(n int, random *rand.Rand) {
 					s.planned.Add(-int64(of.deliveries()))
 					return
 				}
+				handed := time.Now()
 				a, err := s.client.Send(s.t.Context(), r)
 				if err != nil {
 					s.t.Errorf("submit: %v", err)
 					return
 				}
 				s.mu.Lock()
-				s.accepted[a.ID] = of
+				s.accepted[a.ID], s.handed[of.number] = of, handed
 				s.mu.Unlock()
 				for int(s.well.Load())-s.tookBy("well") > backlog {
 					rest(s.t.Context(), 20*time.Millisecond)
@@ -274,7 +276,11 @@ func (s *soak) once() {
 		s.t.Errorf("%d requests were not as they should be: %s", n, err)
 	}
 	for _, fault := range s.faults {
-		s.t.Error(fault)
+		age := fault.at.Sub(s.handed[fault.activity])
+		if age > giveUp {
+			continue // it had died, and was revived behind later ones
+		}
+		s.t.Errorf("%s, %s after it was handed over", fault, age.Round(time.Second))
 		for id, of := range s.accepted {
 			if of.number != fault.activity {
 				continue
