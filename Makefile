@@ -74,8 +74,8 @@ test: ## the tests to run after each change, on the embedded engine
 test-long: ## all tests in full: whole sweeps, weeks of time, built functions, kills, soaks
 	FEDPOST_LONG=1 go test -timeout 30m ./...
 
-race: ## the tests of `make test` under the race detector
-	go test -race -timeout 30m ./...
+race: ## the race detector over the packages that start goroutines
+	.ci/run race
 
 measure: ## what a batch of 500 inboxes over TLS takes and costs at five sizes of the deliver function
 	go test ./functions -count=1 -v -run 'TestMeasureSizes$$' -measure

@@ -104,6 +104,9 @@ func checkJSON(body []byte) error {
 		if offset < len(body) || !strings.HasPrefix(syntax.Error(), "unexpected end") {
 			offset--
 		}
+		for offset > 0 && offset < len(body) && !utf8.RuneStart(body[offset]) {
+			offset-- // Go 1.27 counts the whole wrong character.
+		}
 		return malformed(max(offset, 0), syntax.Error())
 	case err != nil:
 		return malformed(0, err.Error())

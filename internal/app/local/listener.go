@@ -203,7 +203,7 @@ func trusting(s *http.Server, token bool) *http.Server {
 			r = r.WithContext(ctx)
 		}
 		if s, ok := conn.(*secured); ok {
-			state := s.ConnectionState()
+			state := s.tls.ConnectionState()
 			r.TLS = &state // which net/http sets for its own connections only
 		}
 		next.ServeHTTP(w, r)
@@ -214,7 +214,7 @@ func trusting(s *http.Server, token bool) *http.Server {
 // bounded returns the boundedConn that conn is, or is the TLS layer of.
 func bounded(conn any) (c *boundedConn, ok bool) {
 	if s, is := conn.(*secured); is {
-		conn = s.NetConn()
+		conn = s.tls.NetConn()
 	}
 	c, ok = conn.(*boundedConn)
 	return c, ok

@@ -20,15 +20,18 @@ func (l securing) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &secured{Conn: tls.Server(c, l.config), log: l.log}, nil
+	encrypted := tls.Server(c, l.config)
+	return &secured{Conn: encrypted, tls: encrypted, log: l.log}, nil
 }
 
-// secured is a TLS connection that net/http does not take for a *tls.Conn: net/http would answer
-// plain HTTP itself, log each failed handshake, and bypass Write. The first Read makes the
-// handshake, within the time for a request's header.
+// secured is a TLS connection that net/http does not take for one: net/http would answer plain
+// HTTP itself, log each failed handshake, and bypass Write. So secured has none of the methods of
+// *tls.Conn but those of net.Conn. The first Read makes the handshake, within the time for a
+// request's header.
 type secured struct {
-	*tls.Conn
-	log *slog.Logger
+	net.Conn // tls
+	tls      *tls.Conn
+	log      *slog.Logger
 
 	shaken bool
 	// plain: the client speaks HTTP without TLS.
@@ -40,7 +43,7 @@ type secured struct {
 func (s *secured) Read(b []byte) (int, error) {
 	if !s.shaken {
 		s.shaken = true
-		if err := s.Handshake(); err != nil {
+		if err := s.tls.Handshake(); err != nil {
 			var record tls.RecordHeaderError
 			s.plain = errors.As(err, &record) && record.Conn != nil && likeHTTP(record.RecordHeader)
 			s.log.DebugContext(context.Background(), "TLS handshake failed", "client", s.RemoteAddr(), "error", err)
@@ -65,6 +68,10 @@ func (s *secured) Write(b []byte) (int, error) {
 	if !s.plain {
 		return writeProblem(s.Conn, b)
 	}
-	_, err := s.NetConn().Write(refusalOf(400, "This port speaks HTTPS, and the request came as plain HTTP: begin the address with https://."))
+	_, err := s.tls.NetConn().Write(refusalOf(400, "This port speaks HTTPS, and the request came as plain HTTP: begin the address with https://."))
 	return len(b), err
 }
+
+// CloseWrite is called by net/http before it closes a connection whose client may still send, so
+// that the client reads the answer.
+func (s *secured) CloseWrite() error { return s.tls.CloseWrite() }
