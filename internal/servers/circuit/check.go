@@ -27,7 +27,7 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 	if s.Phase != Unhealthy && s.Phase != Exhausted {
 		return s
 	}
-	if s.spent(r) && now.Sub(s.VainSince) < day {
+	if s.spentToday(r, now) {
 		return s.failed(r, s.Reason, s.Why, now)
 	}
 	if !s.Parked && !s.Wasteful(r) {
@@ -198,15 +198,16 @@ func (s State) triedNow(digest string) bool {
 }
 
 // TrialEnded applies the outcome of a trial at to, after the requests that it made in vain. While
-// the budget keeps the circuit open, a refusal that cost nothing of it leaves the server
-// half-open, for one delivery after another.
+// the budget keeps the circuit open, a refusal within it leaves the server half-open, for one
+// delivery after another.
 func (s State) TrialEnded(r Rules, to activity.Target, o outcome.Outcome, now time.Time) State {
 	if !s.Trying(now) {
 		return s.Observe(r, InVain(o), now) // another trial has decided
 	}
+	within := o.Vain() == 0 || !s.spentToday(r, now)
 	s = s.spend(r, o.Vain(), now)
 	switch refused := o.Class == outcome.Refused || o.Class == outcome.Gone; {
-	case refused && o.Vain() == 0 && s.Wasteful(r), o.Try != outcome.Made && (o.Vain() == 0 || !s.spent(r)):
+	case refused && within && s.Wasteful(r), o.Try != outcome.Made && (o.Vain() == 0 || !s.spent(r)):
 		return s.TrialVoid(r, now)
 	case o.Class == outcome.Delivered:
 		return s.TrialPassed(r, to.Inbox, now)
