@@ -84,7 +84,8 @@ type State struct {
 	// DownSince is when the present outage began; zero: none.
 	DownSince time.Time `json:"down,omitzero"`
 
-	// Streak counts failures in a row. Window counts the outcomes of the last Rules.Window.
+	// Streak counts failures in a row; half-open, failed trials in a row. Window counts the
+	// outcomes of the last Rules.Window.
 	Streak int    `json:"streak,omitempty"`
 	Window Window `json:"window,omitzero"`
 

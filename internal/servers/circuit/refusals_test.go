@@ -56,3 +56,21 @@ func TestWhatWaitsForAServerThatRefusesEndsOneByOne(t *testing.T) {
 		}
 	})
 }
+
+// A refusal is no failed trial: after any number of them, it takes as many failures in a row to end
+// a check as without.
+func TestRefusalsUseUpNoTrialOfACheck(t *testing.T) {
+	refused, fails := answered(outcome.Refused, 404), fault(500)
+	s := fresh().Park(rules, t0).spend(rules, rules.opensAt(), t0).Fault(rules, outcome.ReasonNone, "answered 500", t0)
+	now := s.CheckAt
+	s = s.CheckPassed(rules, now)
+	for n, out := range []outcome.Outcome{refused, refused, refused, fails, fails, refused, fails, fails, fails} {
+		if !s.Trying(now) {
+			t.Fatalf("the check ended after %d trials: %+v", n, s)
+		}
+		s = s.TrialSent(rules, inbox(n), false, Sweep{}, now).TrialEnded(rules, activity.Target{Inbox: inbox(n)}, out, now)
+	}
+	if s.Trying(now) || s.Checks != 1 {
+		t.Errorf("after %d failed trials in a row: %+v", rules.Trials, s)
+	}
+}
