@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"runtime/debug"
 	"time"
 
@@ -19,44 +18,6 @@ import (
 	"fedpost/internal/protocol"
 	"fedpost/internal/servers/circuit"
 )
-
-// outcomes makes the attempts of a unit, and yields each target whose attempt has ended or will
-// not be made.
-func (v *invocation) outcomes(ctx context.Context, u *unit) iter.Seq[*job] {
-	return func(yield func(*job) bool) {
-		var due []*job
-		for _, j := range u.jobs {
-			if j.due() {
-				due = append(due, j)
-			}
-		}
-		if len(due) == 0 {
-			return
-		}
-		v.admission.Pass(u.ticket, len(u.d.Targets)-len(due))
-		results := make(chan *job, len(due))
-		try := u.route.Sender.Prepare(ctx, u.a)
-		entered := make([]*admission.Attempt, len(due))
-		for i, j := range due {
-			entered[i] = v.asks(ctx, u, j, try, func() { results <- j })
-			v.admission.Enter(entered[i])
-		}
-		stop := context.AfterFunc(ctx, func() { // the process stops
-			for i, j := range due {
-				if v.admission.Withdraw(entered[i]) {
-					j.verdict = verdict.NotNow{}
-					results <- j
-				}
-			}
-		})
-		defer stop()
-		for range due {
-			if !yield(<-results) {
-				return
-			}
-		}
-	}
-}
 
 // attempt makes one attempt. It may have waited long for its place, so attempt reads the host's
 // state again and spares a host that is down meanwhile.
@@ -188,4 +149,16 @@ func (e *Engine) report(ctx context.Context, u *unit, j *job) {
 	}
 	args = append(args, "remaining", remaining, "reason", j.out.Reason, "error", j.out.Err)
 	e.Log.WarnContext(ctx, "attempt failed", args...)
+}
+
+// resultOf is what an outcome shows about its host. An inbox that does not exist, answered at
+// once, takes no place from others.
+func resultOf(o outcome.Outcome) admission.Result {
+	switch {
+	case o.Class == outcome.Delivered:
+		return admission.Accepted
+	case o.Class == outcome.Refused, o.Class == outcome.Gone:
+		return admission.Unsent
+	}
+	return admission.Failed
 }

@@ -8,6 +8,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
@@ -65,6 +66,34 @@ func TestAHostThatAcceptsNothingCostsFiftyRequestsADay(t *testing.T) {
 				logged = w.Log.Len()
 			}
 		})
+	}
+}
+
+// Each refusal costs a request in vain while both signature forms are tried. Once that has spent
+// the budget, a trial is one request, which ends its delivery.
+func TestAHostThatRefusesAllFormsGetsOneDeliveryAfterAnother(t *testing.T) {
+	w := world.New(t, world.Options{})
+	answers := cycle(w, 403)
+	judged, inVain := 0, 0
+	w.Servers.Script("bad.example", world.OneByOne(func(r world.Request, n int) outcome.Outcome {
+		o := answers(r, n)
+		if strings.HasPrefix(r.Inbox, "probe:") {
+			return o
+		}
+		if s, err := circuit.Load(t.Context(), w.Raw(), circuit.HostKey("bad.example")); err != nil {
+			t.Error(err)
+		} else if !s.OneRequest(circuit.Default(), w.Now()) {
+			o.Requests = 2
+		}
+		judged++
+		inVain += o.Vain()
+		return o
+	}))
+	const recipients = 300
+	w.Send(w.Activity("Create"), inboxesAt("bad.example", recipients)...)
+	w.Run(8*time.Hour, 5*time.Second)
+	if judged != recipients || inVain > 50 {
+		t.Errorf("after eight hours %d of %d deliveries are judged, with %d requests in vain, want all, and at most 50", judged, recipients, inVain)
 	}
 }
 

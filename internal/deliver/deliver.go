@@ -14,9 +14,11 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/deliver/admission"
 	"fedpost/internal/deliver/bodies"
 	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/deliver/intake"
@@ -122,6 +124,16 @@ func (l Limits) Complete() Limits {
 	return l
 }
 
+// schedulers returns schedulers for a process with few invocations at once, as on Lambda, or with
+// hundreds, if PerQueue is set.
+func (l Limits) schedulers(budget int, now func() time.Time) *schedulers {
+	b := admission.Bounds{Places: l.InFlight, PerHostMost: l.PerHost}
+	if l.PerQueue > 0 {
+		b = admission.ForHundreds(l.PerQueue, l.PerHost)
+	}
+	return &schedulers{bounds: b.Shared(runtime.GOMAXPROCS(0), budget), now: now, of: map[queue.Name]*admission.Scheduler{}}
+}
+
 // Engine delivers. It is safe for concurrent use.
 type Engine struct {
 	Config
@@ -155,7 +167,7 @@ func New(c Config) *Engine {
 		c.Hosts = cache.New(c.Servers, c.Rules, cache.TTL, c.Now, c.Log)
 	}
 	return &Engine{
-		Config: c, schedulers: newSchedulers(c.Limits, c.Rules.Budget, c.Now),
+		Config: c, schedulers: c.Limits.schedulers(c.Rules.Budget, c.Now),
 		lessons: lessons{hosts: c.Hosts, limiter: c.Limiter, rules: c.Rules, now: c.Now},
 		slots:   &ratelimit.Stash{Booker: c.Limiter, Now: c.Now}, bodies: bodies.New(c.Ledger, c.Limits.Copies),
 		quiet: quiet{looks: map[activity.ID]*time.Timer{}},
@@ -166,5 +178,16 @@ func New(c Config) *Engine {
 		},
 	}
 }
+
+// Ready waits while outcomes cannot be recorded. Receivers of messages call it first.
+func (e *Engine) Ready(ctx context.Context) {
+	for e.kept.closed() && ctx.Err() == nil {
+		e.kept.await(ctx, keptRenewal)
+	}
+}
+
+// Stop says that the process is about to end: what waits for a queue to take a message back goes
+// on. Outcomes that cannot be recorded are kept until the end.
+func (e *Engine) Stop() { e.kept.end() }
 
 func (e *Engine) delayed(at time.Time) time.Duration { return max(0, at.Sub(e.Now())) }

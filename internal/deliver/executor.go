@@ -11,6 +11,7 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver/intake"
 	"fedpost/internal/deliver/verdict"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
 	"fedpost/internal/message"
 	"fedpost/internal/servers/circuit"
@@ -238,4 +239,69 @@ func (x executor) record(ctx context.Context, u *unit) (begun bool, err error) {
 	counted := x.journal.end(u)
 	x.Meter.Recorded(slices.DeleteFunc(rs, func(r ledger.Recipient) bool { return counted[r.Position] }))
 	return begun, nil
+}
+
+// step is a write to which the verdicts about a unit lead.
+type step = func(context.Context, *unit) error
+
+// insist takes steps that do not depend on each other, and repeats failed ones while the table
+// cannot be written; on Lambda not longer than the invocation.
+func (x executor) insist(ctx context.Context, u *unit, steps ...step) error {
+	steps, err := taken(ctx, u, steps)
+	if err == nil || x.kept.writable == nil {
+		return err
+	}
+	defer x.kept.keep(u.id)()
+	ctx = x.lasting(ctx)
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-keptReserve))
+		defer cancel()
+	}
+	renewed := time.Now()
+	for fails := 0; err != nil && !errors.Is(err, ledger.ErrClaimed); {
+		writable := x.kept.await(ctx, keptRenewal)
+		if time.Since(renewed) >= keptRenewal {
+			renewed = time.Now()
+			x.renew(ctx, u)
+		}
+		if !writable && ctx.Err() == nil {
+			continue
+		}
+		noRoom := errors.Is(err, table.ErrDiskFull) || errors.Is(err, table.ErrReadOnly)
+		if fails > keptTries && !noRoom || !pause(ctx, time.Duration(min(fails, keptTries))*keptPause) {
+			return err
+		}
+		fails++
+		try, done := context.WithTimeout(ctx, keptTry)
+		steps, err = taken(try, u, steps)
+		done()
+	}
+	return err
+}
+
+func taken(ctx context.Context, u *unit, steps []step) (failed []step, err error) {
+	for _, s := range steps {
+		if e := s(ctx, u); e != nil {
+			failed, err = append(failed, s), errors.Join(err, e)
+		}
+	}
+	return failed, err
+}
+
+// renew extends the visibility timeout of a kept unit's message, and its claim. Errors wait for
+// the next renewal.
+func (x executor) renew(ctx context.Context, u *unit) {
+	ctx, cancel := context.WithTimeout(ctx, keptTry)
+	defer cancel()
+	hidden := x.intake.Queues(x.from).ChangeVisibility(ctx, u.Received.Handle, keptFor)
+	c := u.claim
+	c.Until = x.Now().Add(keptFor)
+	claimed := x.Ledger.Record(ctx, &c, nil, false)
+	if claimed == nil {
+		u.claim.Known = c.Known // the journal reads Until meanwhile
+	}
+	if err := errors.Join(hidden, claimed); err != nil {
+		x.Log.DebugContext(ctx, "the message or claim of a kept unit could not be renewed", "activity", u.a.ID, "chunk", u.d.Chunk, "error", err)
+	}
 }

@@ -162,45 +162,16 @@ func (f *feed) close(ctx context.Context) (back []queue.Received) {
 
 // finish writes the event that an activity is done, if it is. After an error the schedule
 // repeats it.
-func (e *Engine) finish(ctx context.Context, id activity.ID) {
+func (f *feed) finish(ctx context.Context, id activity.ID) {
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
-	if err := e.Events.Finish(ctx, id); err != nil {
-		e.Log.WarnContext(ctx, "could not check whether an activity is done; the schedule checks again", "activity", id, "error", err)
+	if err := f.Events.Finish(ctx, id); err != nil {
+		f.Log.WarnContext(ctx, "could not check whether an activity is done; the schedule checks again", "activity", id, "error", err)
 	}
 }
 
 // finishTime bounds one check, which reads all chunks.
 const finishTime = 30 * time.Second
-
-// quiet has the large activities with recipients that finished lately. A check reads all
-// chunks, so it waits until no recipient has finished for a while.
-type quiet struct {
-	mu    sync.Mutex
-	looks map[activity.ID]*time.Timer
-}
-
-// mostQuiet bounds the checks that wait. The schedule checks the other activities.
-const mostQuiet = 1000
-
-// look calls finish when look was not called for the activity for the time after.
-func (q *quiet) look(id activity.ID, after time.Duration, finish func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if t, ok := q.looks[id]; ok && t.Stop() {
-		t.Reset(after)
-		return
-	}
-	if len(q.looks) >= mostQuiet {
-		return
-	}
-	q.looks[id] = time.AfterFunc(after, func() {
-		q.mu.Lock()
-		delete(q.looks, id)
-		q.mu.Unlock()
-		finish()
-	})
-}
 
 // comeBack returns messages to their queue whose events could not be written.
 func (f *feed) comeBack(ctx context.Context, all []unwritten, err error) (back []queue.Received) {

@@ -13,6 +13,7 @@ import (
 	"fedpost/internal/deliver/verdict"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger"
+	"fedpost/internal/message"
 	"fedpost/internal/protocol"
 	"fedpost/internal/servers/circuit"
 )
@@ -160,6 +161,17 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 		return nil, intake.Again(v.delayed(last.NextAttemptAt)), nil
 	}
 	return u, intake.Disposition{}, v.feed.writeFormer(ctx, u)
+}
+
+// inspect reads a unit. If another process's claim has lapsed, the table may have been
+// unreachable, and that process be about to record what it has kept: inspect waits and reads
+// again.
+func (v *invocation) inspect(ctx context.Context, u message.Unit) (ledger.Known, error) {
+	known, err := v.Ledger.Inspect(ctx, u)
+	if err != nil || !known.Lapsed || v.Worker != "" || v.Limits.Quiet == 0 || !pause(ctx, 10*keptPause) {
+		return known, err
+	}
+	return v.Ledger.Inspect(ctx, u)
 }
 
 // claimedElsewhere is how long a message waits for another worker's claim to end. Most claims

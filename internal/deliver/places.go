@@ -2,48 +2,18 @@ package deliver
 
 import (
 	"context"
+	"iter"
 	"net/netip"
-	"runtime"
-	"sync"
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver/admission"
 	"fedpost/internal/deliver/bodies"
 	"fedpost/internal/deliver/intake"
 	"fedpost/internal/deliver/verdict"
-	"fedpost/internal/engine/queue"
 	"fedpost/internal/message/claimcheck"
 	"fedpost/internal/protocol"
 )
-
-type schedulers struct {
-	bounds admission.Bounds
-	now    func() time.Time
-
-	mu sync.Mutex
-	of map[queue.Name]*admission.Scheduler
-}
-
-// newSchedulers returns schedulers for a process with few invocations at once, as on Lambda, or
-// with hundreds, if PerQueue is set.
-func newSchedulers(l Limits, budget int, now func() time.Time) *schedulers {
-	b := admission.Bounds{Places: l.InFlight, PerHostMost: l.PerHost}
-	if l.PerQueue > 0 {
-		b = admission.ForHundreds(l.PerQueue, l.PerHost)
-	}
-	return &schedulers{bounds: b.Shared(runtime.GOMAXPROCS(0), budget), now: now, of: map[queue.Name]*admission.Scheduler{}}
-}
-
-func (s *schedulers) scheduler(q queue.Name) *admission.Scheduler {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.of[q]; !ok {
-		s.of[q] = admission.New(s.bounds, s.now)
-	}
-	return s.of[q]
-}
 
 // weight is how much memory a message takes: its text, what it is decoded to, and what it refers
 // to, which is stored in parts. It is 0 for a small message.
@@ -79,6 +49,44 @@ func (v *invocation) takeUp(ctx context.Context, w intake.Work) (*admission.Tick
 		return nil, intake.Again(intake.Jitter(min(wait, time.Minute), v.Random())), false
 	}
 	return ticket, intake.Again(0), ok
+}
+
+// outcomes makes the attempts of a unit, and yields each target whose attempt has ended or will
+// not be made.
+func (v *invocation) outcomes(ctx context.Context, u *unit) iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		var due []*job
+		for _, j := range u.jobs {
+			if j.due() {
+				due = append(due, j)
+			}
+		}
+		if len(due) == 0 {
+			return
+		}
+		v.admission.Pass(u.ticket, len(u.d.Targets)-len(due))
+		results := make(chan *job, len(due))
+		try := u.route.Sender.Prepare(ctx, u.a)
+		entered := make([]*admission.Attempt, len(due))
+		for i, j := range due {
+			entered[i] = v.asks(ctx, u, j, try, func() { results <- j })
+			v.admission.Enter(entered[i])
+		}
+		stop := context.AfterFunc(ctx, func() { // the process stops
+			for i, j := range due {
+				if v.admission.Withdraw(entered[i]) {
+					j.verdict = verdict.NotNow{}
+					results <- j
+				}
+			}
+		})
+		defer stop()
+		for range due {
+			if !yield(<-results) {
+				return
+			}
+		}
+	}
 }
 
 // asks is the request of j for a place. done is called when the attempt has ended or will not
@@ -131,16 +139,4 @@ func siteOf(host string) string {
 		return ""
 	}
 	return site
-}
-
-// resultOf is what an outcome shows about its host. An inbox that does not exist, answered at
-// once, takes no place from others.
-func resultOf(o outcome.Outcome) admission.Result {
-	switch {
-	case o.Class == outcome.Delivered:
-		return admission.Accepted
-	case o.Class == outcome.Refused, o.Class == outcome.Gone:
-		return admission.Unsent
-	}
-	return admission.Failed
 }

@@ -34,7 +34,7 @@ func (r *Runner) redate(ctx context.Context, now time.Time, back time.Duration) 
 	r.Log.WarnContext(ctx, "the clock was set back: the steps of servers are moved forward", "by", back)
 	var errs []error
 	for shard := range circuit.Shards {
-		planned, err := r.Servers.DueServers(ctx, shard, now.Add(back+r.Rules.CheckSlow), r.Due)
+		planned, err := r.Servers.DueServers(ctx, shard, now.Add(back+r.Rules.CheckSlow), 0)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("find the servers of shard %d: %w", shard, err))
 			continue

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -183,37 +184,50 @@ func (r *Runner) late(ctx context.Context) bool {
 }
 
 func (r *Runner) servers(ctx context.Context, now time.Time) error {
-	probes, steps := make(chan struct{}, r.Probes), make(chan struct{}, atOnce)
 	var failed failures
-	var wg sync.WaitGroup
+	var all, probed, others []circuit.State
 	for shard := range circuit.Shards {
 		due, err := r.Servers.DueServers(ctx, shard, now, r.Due)
 		if err != nil {
 			failed.add(fmt.Errorf("find due servers of shard %d: %w", shard, err))
 			continue
 		}
-		for _, s := range due {
-			slots := steps
-			if _, whole := circuit.HostOf(s.Key); whole && down(s) {
-				// A probe of a host that hangs takes long, and other steps must not wait for
-				// it.
-				slots = probes
-			}
-			wg.Go(func() {
-				slots <- struct{}{}
-				defer func() { <-slots }()
-				if r.late(ctx) {
-					return
-				}
-				// The next run goes on with what a late step has left.
-				if err := r.step(ctx, s, now); err != nil && !errors.Is(err, errLate) {
-					failed.add(fmt.Errorf("server %s: %w", s.Key, err))
-				}
-			})
+		all = append(all, due...)
+	}
+	// A run may have no time for all. None starves if the earliest come first.
+	slices.SortFunc(all, func(a, b circuit.State) int { return a.CheckAt.Compare(b.CheckAt) })
+	for _, s := range all {
+		if _, whole := circuit.HostOf(s.Key); whole && down(s) {
+			// A probe of a host that hangs takes long, and other steps must not wait for it.
+			probed = append(probed, s)
+		} else {
+			others = append(others, s)
 		}
 	}
+	var wg sync.WaitGroup
+	wg.Go(func() { r.steps(ctx, probed, r.Probes, now, &failed) })
+	r.steps(ctx, others, atOnce, now, &failed)
 	wg.Wait()
 	return errors.Join(failed.errs...)
+}
+
+// steps takes the next step of each server, most of them at once. The next run goes on with what a
+// late one has left.
+func (r *Runner) steps(ctx context.Context, due []circuit.State, most int, now time.Time, failed *failures) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, most)
+	for _, s := range due {
+		if slots <- struct{}{}; r.late(ctx) {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := r.step(ctx, s, now); err != nil && !errors.Is(err, errLate) {
+				failed.add(fmt.Errorf("server %s: %w", s.Key, err))
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func down(s circuit.State) bool { return s.Phase == circuit.Unhealthy || s.Phase == circuit.Exhausted }

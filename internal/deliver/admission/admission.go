@@ -69,21 +69,36 @@ type Attempt struct {
 	// back at that time; why completes "waits for a place: ".
 	Back func(at time.Time, why string)
 
-	host     *host
-	inbox    *inbox
-	element  *list.Element // in inbox.waiting
-	arrived  uint64        // number in the order of arrival
-	sibling  *list.Element // in workload.waiting
-	waits    bool
-	entered  time.Duration
-	until    time.Duration // when it goes back; 0: never
+	host  *host
+	inbox *inbox
+	waiting
+	underWay
+	sentBack
+}
+
+// waiting is an attempt's place among those that wait.
+type waiting struct {
+	waits   bool
+	arrived uint64 // number in the order of arrival
+	entered time.Duration
+	until   time.Duration // when it goes back; 0: never
+	element *list.Element // in inbox.waiting
+	sibling *list.Element // in workload.waiting
+}
+
+// underWay is an attempt that has a place.
+type underWay struct {
+	class    class // of its host when it began
 	began    time.Duration
 	charged  time.Duration // time that counts as held already
-	class    class         // of its host when it began
 	computes bool          // its request is not signed yet
 	young    *list.Element // in plan.young; nil: it computes, or is old
-	back     time.Duration // when it comes back
-	why      rule          // that it waited for
+}
+
+// sentBack is an attempt that went back to its queue.
+type sentBack struct {
+	back time.Duration // when it comes back
+	why  rule          // that it waited for
 }
 
 // Scheduler shares the places and the memory of a process. Each queue has one of its own, so

@@ -113,9 +113,9 @@ type Table interface {
 	// Transact does all ops or, if one condition fails, none; up to 100 ops on
 	// distinct keys. The error is a *ConflictError.
 	Transact(ctx context.Context, ops []Op) error
-	// Due returns items of a shard that are due at or before a time, earliest
-	// first. It may lag behind writes and return stale items: callers re-check
-	// with a conditional write.
+	// Due returns up to limit items (0: all) of a shard that are due at or before
+	// a time, earliest first. It may lag behind writes and return stale items:
+	// callers re-check with a conditional write.
 	Due(ctx context.Context, shard string, by time.Time, limit int) ([]Item, error)
 }
 

@@ -40,7 +40,8 @@ type KeySource interface {
 // FormMemory remembers which signature form a host accepts. It is called concurrently.
 type FormMemory interface {
 	// Form returns the httpsign.Form that a host (activity.Target.Host) is known to accept, or "".
-	Form(host string) string
+	// once: an attempt is only one request, as the host has refused all forms.
+	Form(host string) (form string, once bool)
 	// RememberForm says that host has refused the expected form and then accepted form, which is
 	// kept until the time given. The memory should wait for a second such call, because one refusal
 	// may have been a passing fault.
@@ -119,5 +120,5 @@ func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) protocol.At
 
 type forgetful struct{}
 
-func (forgetful) Form(string) string                     { return "" }
+func (forgetful) Form(string) (string, bool)             { return "", false }
 func (forgetful) RememberForm(string, string, time.Time) {}

@@ -24,7 +24,7 @@ import (
 //     with a signature that leaves the query out
 //   - after 307 or 308 to the same origin: once, signed for the new address
 //
-// It makes at most mostRequests.
+// It makes at most mostRequests, or only one if FormMemory says so.
 func (d *delivery) Attempt(ctx context.Context, t activity.Target, _ int) outcome.Outcome {
 	start := d.Now()
 	o := d.attempt(ctx, t)
@@ -56,9 +56,13 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 	ctx, cancel := context.WithTimeoutCause(ctx, d.Client.Timeout(), outbound.ErrTimeout)
 	defer cancel()
 
-	first := httpsign.Form(d.Forms.Form(t.Host()))
+	known, once := d.Forms.Form(t.Host())
+	first, most := httpsign.Form(known), mostRequests
 	if !first.Valid() {
 		first = d.signer.First()
+	}
+	if once {
+		most = 1
 	}
 	extra, err := d.extra(t)
 	if err != nil {
@@ -76,7 +80,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 		if err != nil {
 			return outbound.Failure(err)
 		}
-		if to, ok := sameOrigin(inbox, a); ok && !moved && requests < mostRequests {
+		if to, ok := sameOrigin(inbox, a); ok && !moved && requests < most {
 			inbox, moved = to, true
 			continue
 		}
@@ -89,7 +93,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 				asked, forms = &this, []httpsign.Form{form, httpsign.RFC9421}
 			}
 		}
-		if n++; n == len(forms) || requests == mostRequests || !refused(a) || n > 1 && refusals[0].answer.Status != http.StatusUnauthorized {
+		if n++; n == len(forms) || requests == most || !refused(a) || n > 1 && refusals[0].answer.Status != http.StatusUnauthorized {
 			return d.lastAnswer(refusals, t)
 		}
 	}

@@ -40,6 +40,20 @@ func TestSecondFormOnlyAfter401And403(t *testing.T) {
 	}
 }
 
+func TestAHostThatHasRefusedAllFormsGetsOneRequest(t *testing.T) {
+	w := newWorld(t)
+	w.forms.once = true
+	w.inbox.Always(fediverse.Status(403))
+	o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+	if n := len(w.inbox.Posts()); n != 1 || o.Class != outcome.Refused || o.Vain() != 0 {
+		t.Errorf("%d POSTs, %d of them in vain, and %s, want one POST, which ends the delivery", n, o.Vain(), o.Class)
+	}
+	w.network.Add("social.example", http.RedirectHandler("/other", http.StatusTemporaryRedirect))
+	if o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL)); o.Class != outcome.Retry || o.Requests != 1 {
+		t.Errorf("after a redirect: %d requests and %s, want one and retry", o.Requests, o.Class)
+	}
+}
+
 func TestA400ThatNamesTheSignatureSpeaksAgainstTheKeyAndNotTheActivity(t *testing.T) {
 	const lemmy = `{"error":"unknown","message":"Incoming activity has invalid signature"}`
 	for _, c := range []struct {

@@ -22,6 +22,7 @@ func (s sender) Attempt(ctx context.Context, a activity.Activity, t activity.Tar
 type forms struct {
 	mu    sync.Mutex
 	hosts map[string]remembered
+	once  bool
 }
 
 type remembered struct {
@@ -31,13 +32,13 @@ type remembered struct {
 
 func newForms() *forms { return &forms{hosts: map[string]remembered{}} }
 
-func (f *forms) Form(host string) string {
+func (f *forms) Form(host string) (form string, once bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r := f.hosts[host]; time.Now().Before(r.until) {
-		return r.form
+		return r.form, f.once
 	}
-	return ""
+	return "", f.once
 }
 
 func (f *forms) RememberForm(host, form string, until time.Time) {
@@ -46,4 +47,7 @@ func (f *forms) RememberForm(host, form string, until time.Time) {
 	f.hosts[host] = remembered{form, until}
 }
 
-func (f *forms) knows(host string) httpsign.Form { return httpsign.Form(f.Form(host)) }
+func (f *forms) knows(host string) httpsign.Form {
+	form, _ := f.Form(host)
+	return httpsign.Form(form)
+}

@@ -6,9 +6,11 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Form returns the signature form that a host takes, or "". All processes share it.
-func (h *Hosts) Form(host string) string {
-	return h.State(circuit.HostKey(host)).FormAt(h.now())
+// Form returns the signature form that a host takes, or "", and whether an attempt is only one
+// request. All processes share it.
+func (h *Hosts) Form(host string) (form string, once bool) {
+	s, now := h.State(circuit.HostKey(host)), h.now()
+	return s.FormAt(now), s.OneRequest(h.rules, now)
 }
 
 // RememberForm records that a host refused the expected form and accepted another. After the

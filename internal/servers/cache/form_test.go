@@ -18,7 +18,7 @@ func TestTheSignatureFormOfAHostIsSharedAndExpires(t *testing.T) {
 	until := w.Clock.Now().Add(time.Hour)
 	one, other := process(), process()
 	one.RememberForm("strict.example", "rfc9421", until)
-	if got := one.Form("strict.example"); got != "" {
+	if got, _ := one.Form("strict.example"); got != "" {
 		t.Errorf("after one delivery it is believed to take %q", got)
 	}
 	w.Clock.Advance(time.Minute)
@@ -26,10 +26,10 @@ func TestTheSignatureFormOfAHostIsSharedAndExpires(t *testing.T) {
 	if err := one.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := one.Form("strict.example"); got != "rfc9421" {
+	if got, _ := one.Form("strict.example"); got != "rfc9421" {
 		t.Errorf("the process that learnt it knows %q", got)
 	}
-	if got := one.Form("other.example"); got != "" {
+	if got, _ := one.Form("other.example"); got != "" {
 		t.Errorf("of another host it knows %q", got)
 	}
 
@@ -39,11 +39,11 @@ func TestTheSignatureFormOfAHostIsSharedAndExpires(t *testing.T) {
 	if err != nil || found["host:strict.example"].FormAt(w.Clock.Now()) != "rfc9421" {
 		t.Fatalf("stored %+v, %v", found, err)
 	}
-	if got := other.Form("strict.example"); got != "" {
+	if got, _ := other.Form("strict.example"); got != "" {
 		t.Errorf("without a look the other process knows %q", got)
 	}
 	w.Clock.Advance(time.Hour - time.Minute)
-	if got := one.Form("strict.example"); got != "" {
+	if got, _ := one.Form("strict.example"); got != "" {
 		t.Errorf("after its time it is still %q", got)
 	}
 }

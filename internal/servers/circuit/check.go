@@ -27,7 +27,7 @@ func (s State) CheckPassed(r Rules, now time.Time) State {
 	if s.Phase != Unhealthy && s.Phase != Exhausted {
 		return s
 	}
-	if s.spent(r) && now.Sub(s.VainSince) < day {
+	if s.spentToday(r, now) {
 		return s.failed(r, s.Reason, s.Why, now)
 	}
 	if !s.Parked && !s.Wasteful(r) {
@@ -133,7 +133,7 @@ func (s State) AnswersProbes() bool { return s.Phase == Unhealthy && s.Trials > 
 func (s State) LeavesInboxes() bool { return s.AnswersProbes() || s.DownSince.IsZero() }
 
 func (s State) failed(r Rules, reason outcome.Reason, why string, now time.Time) State {
-	s.Checks++
+	s.Checks, s.Streak = s.Checks+1, 0
 	s.Reason, s.Why = reason, clip(why)
 	if s.DownSince.IsZero() {
 		s.DownSince = now
@@ -198,15 +198,19 @@ func (s State) triedNow(digest string) bool {
 }
 
 // TrialEnded applies the outcome of a trial at to, after the requests that it made in vain. While
-// the budget keeps the circuit open, a refusal that cost nothing of it leaves the server
-// half-open, for one delivery after another.
+// the budget keeps the circuit open, a refusal within it leaves the server half-open, for one
+// delivery after another.
 func (s State) TrialEnded(r Rules, to activity.Target, o outcome.Outcome, now time.Time) State {
 	if !s.Trying(now) {
 		return s.Observe(r, InVain(o), now) // another trial has decided
 	}
+	within := o.Vain() == 0 || !s.spentToday(r, now)
 	s = s.spend(r, o.Vain(), now)
 	switch refused := o.Class == outcome.Refused || o.Class == outcome.Gone; {
-	case refused && o.Vain() == 0 && s.Wasteful(r), o.Try != outcome.Made && (o.Vain() == 0 || !s.spent(r)):
+	case refused && within && s.Wasteful(r):
+		s.Streak = 0
+		return s.TrialVoid(r, now)
+	case o.Try != outcome.Made && (o.Vain() == 0 || !s.spent(r)):
 		return s.TrialVoid(r, now)
 	case o.Class == outcome.Delivered:
 		return s.TrialPassed(r, to.Inbox, now)
@@ -251,18 +255,19 @@ func (s State) TrialAnswered(r Rules, now time.Time) State {
 }
 
 // TrialFailed counts a failed trial. The host has just answered a probe, so only the inbox may
-// be broken. So up to Rules.Trials trials are made, each to another inbox, before the check
-// counts as failed; fewer if the reason is the host's own, or no other inbox is left.
+// be broken. So Rules.Trials trials in a row fail, each to another inbox, before the check counts
+// as failed; fewer if the reason is the host's own, or no other inbox is left.
 func (s State) TrialFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
 	t := s.Settled(now)
 	if t.Phase != HalfOpen {
 		return s
 	}
 	s = t
+	s.Streak++
 	if s.Took != "" && strings.HasSuffix(s.Tried, s.Took) {
 		s.Lapsed = true
 	}
-	if !ofHost(reason) && s.Trials < r.Trials && !s.Sole && !s.ofInbox() && !s.spent(r) {
+	if !ofHost(reason) && s.Streak < r.Trials && !s.Sole && !s.ofInbox() && !s.spent(r) {
 		return s.TrialVoid(r, now)
 	}
 	return s.failed(r, reason, why, now)

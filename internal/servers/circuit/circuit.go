@@ -84,7 +84,8 @@ type State struct {
 	// DownSince is when the present outage began; zero: none.
 	DownSince time.Time `json:"down,omitzero"`
 
-	// Streak counts failures in a row. Window counts the outcomes of the last Rules.Window.
+	// Streak counts failures in a row; half-open, failed trials in a row. Window counts the
+	// outcomes of the last Rules.Window.
 	Streak int    `json:"streak,omitempty"`
 	Window Window `json:"window,omitzero"`
 
@@ -195,7 +196,8 @@ type Store interface {
 	// ListServers pages through all states, in no order. A page may be shorter than limit
 	// without being the last. A cursor that it did not give out is ErrCursor.
 	ListServers(ctx context.Context, cursor string, limit int) (states []State, next string, err error)
-	// DueServers returns up to limit states of a shard whose CheckAt is at or before now.
+	// DueServers returns up to limit states (0: all) of a shard whose CheckAt is at or before
+	// now, the earliest first.
 	DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]State, error)
 }
 

@@ -27,6 +27,12 @@ func (s State) TookForm(r Rules, form string, until, now time.Time) State {
 	return s.kept(r, now)
 }
 
+// OneRequest reports whether a trial is one request, with one signature form: the server has just
+// refused all forms, which spent the budget.
+func (s State) OneRequest(r Rules, now time.Time) bool {
+	return s.Phase == HalfOpen && s.spentToday(r, now)
+}
+
 // FormAt returns the signature form that the server takes, or "".
 func (s State) FormAt(now time.Time) string {
 	if !now.Before(s.FormUntil) {

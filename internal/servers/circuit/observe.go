@@ -154,6 +154,10 @@ func (s State) BesideOthers(r Rules, inbox string) bool { return s.TookLast(inbo
 // spent reports whether the budget has no room for a trial, which is up to three requests.
 func (s State) spent(r Rules) bool { return s.Vain > r.Budget-3 }
 
+func (s State) spentToday(r Rules, now time.Time) bool {
+	return s.spent(r) && now.Sub(s.VainSince) < day
+}
+
 // checkedDaily reports whether s is down with its budget spent.
 func (s State) checkedDaily(r Rules) bool {
 	return s.Phase != HalfOpen && !s.DownSince.IsZero() && s.spent(r)

@@ -179,14 +179,15 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	case a.Kind == Accepts || a.Kind == Swallows:
 		h.good, h.posts, h.vain = now, nil, 0
 		return
-	case a.refuses() && h.ends(r, a):
-		return
 	}
-	h.posts, h.vain = append(h.posts, now), h.vain+1
 	url := "https://" + r.host + r.path
 	if b.vain[fmt.Sprint(r.n, url)]++; b.vain[fmt.Sprint(r.n, url)] >= leavesAfter {
 		b.left[url] = true
 	}
+	if a.refuses() && h.ends(r, a) {
+		return
+	}
+	h.posts, h.vain = append(h.posts, now), h.vain+1
 	for now.Sub(h.posts[0]) > 24*time.Hour {
 		h.posts = h.posts[1:]
 	}
@@ -202,16 +203,18 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	}
 }
 
-// ends reports whether a refusal ends a delivery: a 403 to the second signature form does, and a
-// 400 to the third try. All others are in vain.
+// ends reports whether a refusal ends a delivery: a 403 does unless the other signature form
+// follows, so every second one counts as in vain, and a 400 to the third try does.
 func (h *hostBook) ends(r request, a Answer) bool {
-	tries := map[int]int{http.StatusForbidden: 2, http.StatusBadRequest: 3}[a.Status]
-	if tries == 0 {
-		return true
-	}
 	key := fmt.Sprint(r.n, r.path, a.Status)
 	h.refused[key]++
-	return h.refused[key]%tries == 0
+	switch n := h.refused[key]; a.Status {
+	case http.StatusForbidden:
+		return n%2 == 1
+	case http.StatusBadRequest:
+		return n%3 == 0
+	}
+	return true
 }
 
 // accepted records that a server took a post.

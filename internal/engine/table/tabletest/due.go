@@ -78,6 +78,7 @@ var dueCases = []testCase{
 		}
 		c.due("s", c.now.Add(time.Minute), 100, want...)
 		c.due("s", c.now.Add(time.Minute), 11, want[:11]...)
+		c.due("s", c.now.Add(time.Minute), 0, want...)
 	}},
 	{"DueOfExpiredItems", func(c *check) {
 		it := c.dueItem("a", "s", c.now)
