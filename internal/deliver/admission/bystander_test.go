@@ -104,6 +104,30 @@ func (q population) quickly() time.Duration {
 	return 0
 }
 
+// beside says which load of servers that answer within a second, for ever, does not fit beside
+// those that never do, or "".
+func (s story) beside() string {
+	b, held := s.bounds, time.Duration(0) // in a second
+	for _, q := range s.populations {
+		at := time.Duration(q.owners*q.hosts*q.inboxes) * time.Second / q.every
+		switch q.kind {
+		case "slow":
+			held += at * 13 * time.Second
+		case "moody":
+			held += at * timeout / 4
+		}
+	}
+	left := b.Places - min(int(held/time.Second), part(part(b.Places)))
+	for _, q := range s.populations {
+		share := max(1, (left-b.Places/8+q.owners)/(q.owners+1)) // of an owner, see plan.shared
+		most := min(left, q.owners*share, q.owners*q.hosts*b.PerHostMost)
+		if quick := q.kind == "calm" || q.kind == "sluggish"; quick && q.quickly() > q.every*time.Duration(most) {
+			return fmt.Sprintf("%s of attempts every %s, in %d of the %d places that slow servers leave", q.quickly(), q.every, most, left)
+		}
+	}
+	return ""
+}
+
 // limits says which promises no process of these bounds can keep, and why.
 func (s story) limits() (known, fresh, often string) {
 	var quickly time.Duration
@@ -157,6 +181,7 @@ func (s story) limits() (known, fresh, often string) {
 	if quickly /= time.Duration(places); quickly > 2*time.Second {
 		known = fmt.Sprintf("an activity takes %s of the %d places that nobody slow has, for attempts that have just begun", quickly, places)
 	}
+	known = cmp.Or(known, s.beside())
 	if unknown > part(b.Places) {
 		fresh = fmt.Sprintf("%d owners whom nobody has met take a place each for %s, of %d", unknown, timeout, part(b.Places))
 		often = fresh
