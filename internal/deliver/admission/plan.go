@@ -82,7 +82,6 @@ func (p *plan) countOld(a *Attempt, n int) {
 	p.old += n
 	p.lane(a.Lane).old += n
 	a.host.site.bounds[a.class].old += n
-	p.classes[a.class].old += n
 	a.inbox.old += n
 	if a.class == prompt {
 		p.others += n
@@ -412,7 +411,7 @@ func (p *plan) surplus(h *host, b *bound, now time.Duration) int {
 		rate = h.takes()
 	case h.class == prompt && (b == &s.bounds[prompt] || b == &p.classes[prompt]):
 		// A host that has just become prompt begins more than its pace says, which has not
-		// settled, unless what is under way hangs.
+		// settled, unless what is under way at its site hangs.
 		young := b.under + 1
 		if b.old > 0 {
 			young = b.under - b.old
