@@ -309,6 +309,24 @@ func TestA400IsTriedAFewTimes(t *testing.T) {
 	}
 }
 
+// TestTheLast400OfADeliveryIsNotInVain: it ends the delivery, so it costs nothing of the budget
+// of the host, which would end the others of these deliveries days later.
+func TestTheLast400OfADeliveryIsNotInVain(t *testing.T) {
+	w := world.New(t, world.Options{})
+	w.Servers.Script("lemmy.example", world.Answers(400))
+	const n = 12 // in vain twice each: too few to open the circuit
+	id := w.Send(w.Activity("Create"), inboxesAt("lemmy.example", n)...)
+	w.Run(10*time.Minute, time.Second)
+	for inbox, r := range w.States(id) {
+		if r.State != activity.Failed || r.Attempts != 3 {
+			t.Errorf("%s: %s after %d attempts", inbox, r.State, r.Attempts)
+		}
+	}
+	if got := phase(t, w, circuit.HostKey("lemmy.example")).Vain; got != 2*n {
+		t.Errorf("%d requests in vain, want %d", got, 2*n)
+	}
+}
+
 // TestA403AndA501HoldUpNoNeighbour: an inbox that refuses a hundred activities for good gets
 // each once, and its host stays healthy: other inboxes there get theirs at once.
 func TestA403AndA501HoldUpNoNeighbour(t *testing.T) {

@@ -27,11 +27,12 @@ const (
 type site struct {
 	name   string
 	hosts  int // that are known
-	old    int // attempts under way
 	held   held
 	mean   mean
 	bounds [2]bound // by class
 }
+
+func (s *site) old() int { return s.bounds[prompt].old + s.bounds[others].old }
 
 // host is what a process knows of one host, and its attempts.
 type host struct {

@@ -81,7 +81,7 @@ func (p *plan) count(a *Attempt, n int) {
 func (p *plan) countOld(a *Attempt, n int) {
 	p.old += n
 	p.lane(a.Lane).old += n
-	a.host.site.old += n
+	a.host.site.bounds[a.class].old += n
 	a.inbox.old += n
 	if a.class == prompt {
 		p.others += n
@@ -411,12 +411,16 @@ func (p *plan) surplus(h *host, b *bound, now time.Duration) int {
 		rate = h.takes()
 	case h.class == prompt && (b == &s.bounds[prompt] || b == &p.classes[prompt]):
 		// A host that has just become prompt begins more than its pace says, which has not
-		// settled.
-		rate = max(rate, int(float64(b.under+1)*h.soon().Seconds()/s.mean.usual().Seconds()))
+		// settled, unless what is under way at its site hangs.
+		young := b.under + 1
+		if b.old > 0 {
+			young = b.under - b.old
+		}
+		rate = max(rate, int(float64(young)*h.soon().Seconds()/s.mean.usual().Seconds()))
 	case b != &s.bounds[h.class]:
-	case s.old > 0:
-		young := s.bounds[prompt].under + s.bounds[others].under - s.old
-		rate = rate * young / (young + s.old)
+	case s.old() > 0:
+		under := s.bounds[prompt].under + s.bounds[others].under
+		rate = rate * (under - s.old()) / under
 	default:
 		few := p.b.Waiting / 16
 		if s.mean > 0 {

@@ -124,6 +124,10 @@ func (s *sim) slack(host string) time.Duration {
 	if s.servers[host].Rate > 0 {
 		d += slow
 	}
+	if s.wastes(host) {
+		// While its budget keeps the circuit open, refusals end one delivery a minute.
+		d += time.Duration(s.recipientsAt(host)) * time.Minute
+	}
 	return d + s.queued()
 }
 

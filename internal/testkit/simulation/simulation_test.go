@@ -22,6 +22,7 @@ var (
 	promise = flag.String("simulate.only", "", "the kinds of promises to look at, such as doubled,lost")
 	shrink  = flag.Duration("simulate.shrink", 2*time.Minute, "how long TestSimulate shortens a story")
 	beside  = flag.Bool("simulate.bystanders", false, "run stories of bystanders only")
+	hostile = flag.Bool("simulate.hostile", false, "run stories of servers that go from one refusal to the next")
 	upgrade = flag.Bool("simulate.upgrade", false, "begin with processes of the build before")
 	calls   = flag.Bool("simulate.calls", false, "tell every call of the shortened story, too")
 )
@@ -34,9 +35,10 @@ var fixed = long.Pick([]uint64{1, 3, 5, 8, 9}, []uint64{0, 1, 2, 3, 4, 5, 6, 7, 
 // regressions are seeds that once broke a promise, and longRegressions those of them whose
 // stories take over half a second.
 var (
-	regressions = []uint64{257770807733, 700105, 800006, 900065, 6456335889, 949071308317, 5551340, 627439253258, 20270000159, 20269000072, 402442273884, 402442273745, 867577944510, 332922138060}
+	regressions  = []uint64{257770807733, 700105, 800006, 900065, 6456335889, 949071308317, 5551340, 627439253258, 20270000159, 20269000072, 402442273884, 402442273745, 867577944510, 332922138060}
+	upgradeSeeds = []uint64{2, 56, 96, 0, 29, 39, 47, 72, 81, 91, 97, 101}
+	hostileSeeds = long.Pick([]uint64{6196}, []uint64{6196, 6208})
 	// bystanderSeeds are stories of working hosts beside others, of each kind.
-	upgradeSeeds    = []uint64{2, 56, 96, 0, 29, 39, 47, 72, 81, 91, 97, 101}
 	bystanderSeeds  = []uint64{24, 26, 324, 21, 255, 269, 335, 448}
 	longRegressions = []uint64{731900554466, 990000000021, 880133, 700110, 900148, 930012, 1085452003311, 77120196, 20270000001, 20001383, 20600000186, 20292000012, 20600000080, 920037, 20269000022, 683131326628, 332922138030, 1009086793703, 392752837092}
 )
@@ -55,6 +57,9 @@ func TestSimulation(t *testing.T) {
 	inItsOrder(t)
 	for _, seed := range slices.Concat(fixed, regressions, bystanderSeeds, long.Pick(nil, longRegressions)) {
 		check(t, Draw(seed))
+	}
+	for _, seed := range hostileSeeds {
+		check(t, hostileOf(seed))
 	}
 	for _, seed := range long.Pick(fixed[:2], append(fixed[:3:3], 639826298335)) {
 		check(t, Draw(seed).On(queue.FIFO))
@@ -106,6 +111,8 @@ func TestSimulate(t *testing.T) {
 		switch {
 		case *beside:
 			sc = bystandersOf(seed)
+		case *hostile:
+			sc = hostileOf(seed)
 		case seed%4 == 3:
 			sc = sc.On(queue.FIFO)
 		}
