@@ -161,7 +161,7 @@ func showChecked(out io.Writer, c client.Checked) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(out, "%s, %d inboxes; nothing was sent\n", recipients(c.Recipients), c.Inboxes)
+	_, err := fmt.Fprintf(out, "%s, distinct inboxes: %d; nothing was sent\n", recipients(c.Recipients), c.Inboxes)
 	return err
 }
 
