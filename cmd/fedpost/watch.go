@@ -165,7 +165,7 @@ func (w watcher) run(ctx context.Context) (err error) {
 	}
 }
 
-// reports prints the API's report of each look, one a line.
+// reports prints the API's report of each update, one a line.
 type reports struct{ out io.Writer }
 
 func (reports) open() error    { return nil }
@@ -184,7 +184,7 @@ func (r reports) show(g glance) error {
 	return err
 }
 
-// lines prints the numbers of each look in one line.
+// lines prints the numbers of each update in one line.
 type lines struct{ out io.Writer }
 
 func (lines) open() error    { return nil }
