@@ -162,7 +162,7 @@ func (m *Metrics) check(r *report) { r.token("METRICS_NAMESPACE", m.Namespace, 2
 
 // Log says what the functions log on AWS. `fedpost` has --log-level.
 type Log struct {
-	Level Level `env:"LOG_LEVEL" envDefault:"WARN" help:"the lowest level of log lines: DEBUG, INFO (also each delivery), WARN or ERROR; metrics are printed at each"`
+	Level Level `env:"LOG_LEVEL" envDefault:"WARN" help:"the lowest level of log lines: DEBUG, INFO (also each delivery), WARN or ERROR; metrics are printed at each level"`
 }
 
 // Level is a level of log lines.
