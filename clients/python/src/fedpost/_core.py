@@ -241,11 +241,11 @@ class Pages:
     """Which page of a list comes next."""
 
     def __init__(self) -> None:
-        # Cursors that go round in a circle are found by keeping one, that of page 1, 2, 4, 8 and so on (Brent).
+        # A cursor that comes again is found by Brent's algorithm: the cursor of page 1, 2, 4, 8 and so on is kept.
         self._kept, self._keep, self._page, self._empty = "", 1, 0, 0
 
     def after(self, page: Mapping[str, Any], field: str) -> str | None:
-        """The cursor of the page behind one; None behind the last."""
+        """The cursor of the next page; None after the last."""
         cursor = page.get("nextCursor")
         if not cursor:
             return None
