@@ -49,7 +49,7 @@ type Plan struct {
 	Answer     Times   `json:"answer"`     // how long the servers take to answer
 	Sick       float64 `json:"sick"`       // share of the servers that never answer
 	Body       int     `json:"body"`       // bytes of an activity
-	Beside     int     `json:"beside"`     // recipients of one more activity, handed over first, whose times do not count
+	Beside     int     `json:"beside"`     // recipients of one more activity, sent first, whose times do not count
 }
 
 // Bounds of a plan, against mistyped numbers.
@@ -175,7 +175,7 @@ type Result struct {
 	Faults []string `json:"faults,omitempty"`
 }
 
-// inCalls is Waiting in times of Accepting.
+// inCalls is Waiting as a multiple of Accepting.
 func (r Result) inCalls() float64 { return r.Waiting.P50 / max(r.Accepting.P50, 1e-6) }
 
 // Usage is what the server's process used during a run.
