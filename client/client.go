@@ -309,7 +309,7 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 			}
 			switch {
 			case next == kept:
-				err = fmt.Errorf("its pages go in a circle: %.100q comes twice as nextCursor", next)
+				err = fmt.Errorf("its pages repeat: %.100q comes twice as nextCursor", next)
 			case empty == mostEmpty:
 				err = fmt.Errorf("%d pages in a row have no entry", empty)
 			case n == keep:

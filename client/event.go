@@ -89,7 +89,7 @@ func (c *Client) EventPage(ctx context.Context, q EventQuery) (Events, error) {
 		return Events{}, fmt.Errorf("%w: GET /v1/events: it has no next: is the address right, and this client as new as fedpost?", ErrNotFedpost)
 	}
 	if err == nil && page.Next == q.After && (page.More || len(page.Events) > 0) {
-		return Events{}, fmt.Errorf("%w: GET /v1/events: the feed stands still: next is %.100q again", ErrNotFedpost, page.Next)
+		return Events{}, fmt.Errorf("%w: GET /v1/events: the feed does not move on: next is %.100q again", ErrNotFedpost, page.Next)
 	}
 	return page, err
 }

@@ -176,7 +176,7 @@ export class Fedpost {
       yield* page[field] as never[];
       const { nextCursor } = page as { nextCursor?: string };
       if (!nextCursor) return;
-      if (nextCursor === kept) throw notFedpost(200, `its pages go in a circle: ${quoted(nextCursor)} comes twice as nextCursor`);
+      if (nextCursor === kept) throw notFedpost(200, `its pages repeat: ${quoted(nextCursor)} comes twice as nextCursor`);
       empty = (page[field] as never[]).length > 0 ? 0 : empty + 1;
       if (empty === mostEmpty) throw notFedpost(200, `${empty} pages in a row have no entry`);
       if (n === keep) [kept, keep] = [nextCursor, 2 * keep];
@@ -200,7 +200,7 @@ export class Fedpost {
       try {
         const page = having("next", "string", having("events", "array", await this.#repeated("listEvents", { query }, options, this.#answered ? 0 : this.#patience)));
         if (page.next === "" || (page.next === query.after && (page.more || page.events.length > 0))) {
-          throw notFedpost(200, `the feed stands still: next is ${quoted(page.next)} again`);
+          throw notFedpost(200, `the feed does not move on: next is ${quoted(page.next)} again`);
         }
         if (!page.events.every((event) => typeof event === "object" && event !== null)) throw notFedpost(200, "its events are none");
         pause = firstPause;

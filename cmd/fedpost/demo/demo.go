@@ -115,7 +115,7 @@ func watch(ctx context.Context, o Options, sent []submitted, servers []*sample) 
 		select {
 		case <-ctx.Done():
 			if err != nil {
-				return fmt.Errorf("the demo did not finish in time; last look: %w", err)
+				return fmt.Errorf("the demo did not finish in time; the last error: %w", err)
 			}
 			return unfinished(rows)
 		case <-tick.C:

@@ -90,7 +90,7 @@ func (p Plan) Check() error {
 		faults = append(faults, fmt.Errorf("%d activities to %d recipients are more than %d deliveries", p.Activities, p.Recipients, MaxDeliveries))
 	}
 	if !(p.Sick >= 0 && p.Sick < 1) {
-		faults = append(faults, fmt.Errorf("sick is %v, it can be 0 up to, and without, 1", p.Sick))
+		faults = append(faults, fmt.Errorf("sick is %v; it has to be at least 0 and less than 1", p.Sick))
 	}
 	if !(p.Rate >= 0 && p.Rate <= 100_000) {
 		faults = append(faults, fmt.Errorf("rate is %v calls a second, it can be 0 to 100000", p.Rate))

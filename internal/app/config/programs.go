@@ -140,7 +140,7 @@ func (a *Access) check(r *report) {
 		case a.Token == "":
 			r.add(t.name, "is set without FEDPOST_API_TOKEN, so nobody could operate this server", "set FEDPOST_API_TOKEN, too")
 		case held[t.token] != "":
-			r.add(t.name, "is the same as "+held[t.token]+", so their roles cannot be told apart", "set each to a random one: openssl rand -hex 32")
+			r.add(t.name, "is the same as "+held[t.token]+", so their roles cannot be distinguished", "set each to a random one: openssl rand -hex 32")
 		}
 		held[t.token] = t.name
 	}

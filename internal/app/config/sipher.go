@@ -111,6 +111,6 @@ type Sipher struct {
 
 func (s *Sipher) check(r *report) {
 	if _, err := peers.ParsePolicies(s.Threats); err != nil {
-		r.add("SIPHER_THREAT_POLICIES", "cannot be used: "+err.Error(), "mend it, or remove it for the protocol's own policies")
+		r.add("SIPHER_THREAT_POLICIES", "cannot be used: "+err.Error(), "correct it, or remove it for the protocol's own policies")
 	}
 }

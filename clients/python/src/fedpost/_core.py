@@ -223,7 +223,7 @@ def page_after(after: str, got: Any) -> Any:
     """Returns a page of the feed that leads beyond the cursor ``after``, and raises for any other answer."""
     page = having("next", str, having("events", list, got))
     if not page["next"] or (page["next"] == after and (page.get("more") or page["events"])):
-        raise not_fedpost(200, f'the feed stands still: next is "{page["next"][:100]}" again')
+        raise not_fedpost(200, f'the feed does not move on: next is "{page["next"][:100]}" again')
     _cursor(page["next"])
     if not all(isinstance(event, dict) for event in page["events"]):
         raise not_fedpost(200, "its events are none")
@@ -251,7 +251,7 @@ class Pages:
             return None
         cursor = _cursor(cursor)
         if cursor == self._kept:
-            raise not_fedpost(200, f'its pages go in a circle: "{cursor[:100]}" comes twice as nextCursor')
+            raise not_fedpost(200, f'its pages repeat: "{cursor[:100]}" comes twice as nextCursor')
         self._page += 1
         self._empty = 0 if page[field] else self._empty + 1
         if self._empty == MOST_EMPTY:
