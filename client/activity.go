@@ -48,7 +48,7 @@ type Submission struct {
 	// PreferSharedInbox, nil for true, sends once to a shared inbox that several
 	// recipients name.
 	PreferSharedInbox *bool `json:"preferSharedInbox,omitempty"`
-	// Coalesce is none (the default) or latest.
+	// Coalesce is none (the default), or latest, which skips unsent older versions.
 	Coalesce       string `json:"coalesce,omitempty"`
 	CoalesceCreate bool   `json:"coalesceCreate,omitempty"`
 	// Notify asks for the event activity.done.
@@ -350,7 +350,7 @@ func (c *Client) WaitUntilDone(ctx context.Context, id string) (Status, error) {
 	}
 }
 
-// Done reports whether all recipients are finished. It also goes by Status, because a newer fedpost
+// Done reports whether all recipients are finished. It reads Status, too, because a newer fedpost
 // may have states that this package does not know.
 func (s Status) Done() bool {
 	return (s.Status == "done" || s.Status == "cancelled") && len(s.Counts) > 0 && s.Counts[StateQueued]+s.Counts[StateRetrying]+s.Counts[StateParked] == 0
@@ -362,7 +362,7 @@ func (s Status) Missed() int {
 	return s.Counts[StateFailed] + s.Counts[StateDead] + s.Counts[StateExpired] + s.Counts[StateCancelled]
 }
 
-// Cancel stops what is not delivered yet of an activity, and counts its recipients.
+// Cancel stops the deliveries of an activity that are not done yet, and counts its recipients.
 func (c *Client) Cancel(ctx context.Context, id string) (Cancelled, error) {
 	return send[Cancelled](ctx, c, request{method: http.MethodPost, path: activityPath(id) + "/cancel", harmless: true})
 }

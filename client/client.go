@@ -274,8 +274,8 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 	return func(yield func(T, error) bool) {
 		var none T
 		left, empty := limit, 0
-		// Cursors that go round in a circle are found by keeping one, at page 1, 2, 4, 8 and so on
-		// (Brent).
+		// A cursor that comes again is found by Brent's algorithm: the cursor of page 1, 2, 4, 8
+		// and so on is kept.
 		kept, keep := "", 1
 		for n := 1; ; n++ {
 			if query.Del("limit"); limit > 0 {
@@ -309,7 +309,7 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 			}
 			switch {
 			case next == kept:
-				err = fmt.Errorf("its pages go in a circle: %.100q comes twice as nextCursor", next)
+				err = fmt.Errorf("its pages repeat: %.100q comes twice as nextCursor", next)
 			case empty == mostEmpty:
 				err = fmt.Errorf("%d pages in a row have no entry", empty)
 			case n == keep:
@@ -335,7 +335,7 @@ func queryOf(pairs ...string) url.Values {
 	return q
 }
 
-// trueOf is a choice in a query; "" for false.
+// trueOf formats a choice for a query; false is "".
 func trueOf(b bool) string {
 	if b {
 		return "true"
@@ -343,7 +343,7 @@ func trueOf(b bool) string {
 	return ""
 }
 
-// timeOf is a time in a query; "" for none.
+// timeOf formats a time for a query; the zero time is "".
 func timeOf(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -112,8 +112,8 @@ func (c *Client) DeadLetters(ctx context.Context, s Selection) iter.Seq2[DeadLet
 	return pages[DeadLetter](ctx, c, "/v1/dead-letters", s.query(), "deadLetters", s.Limit, 200)
 }
 
-// RetryDeadLetters sends the dead letters that match s anew, s.Limit of them at most (0:
-// 1,000). One that is on its way already is left alone.
+// RetryDeadLetters sends the dead letters that match s anew, s.Limit of them at most (0: 1,000).
+// One that is being sent already is skipped.
 func (c *Client) RetryDeadLetters(ctx context.Context, s Selection) (Retried, error) {
 	return send[Retried](ctx, c, request{method: http.MethodPost, path: "/v1/dead-letters/retry", in: s, harmless: true})
 }

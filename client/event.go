@@ -46,14 +46,14 @@ type Event struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// About is what an activity says of itself.
+// About has fields of the activity itself.
 type About struct {
 	ID    string `json:"id,omitempty"`
 	Type  string `json:"type,omitempty"`
 	Actor string `json:"actor,omitempty"`
 }
 
-// Events is a page of the feed. Next is the cursor behind it, and is never empty.
+// Events is a page of the feed. Next is the cursor after it, and is never empty.
 type Events struct {
 	Events []Event `json:"events"`
 	Next   string  `json:"next"`
@@ -89,12 +89,12 @@ func (c *Client) EventPage(ctx context.Context, q EventQuery) (Events, error) {
 		return Events{}, fmt.Errorf("%w: GET /v1/events: it has no next: is the address right, and this client as new as fedpost?", ErrNotFedpost)
 	}
 	if err == nil && page.Next == q.After && (page.More || len(page.Events) > 0) {
-		return Events{}, fmt.Errorf("%w: GET /v1/events: the feed stands still: next is %.100q again", ErrNotFedpost, page.Next)
+		return Events{}, fmt.Errorf("%w: GET /v1/events: the feed does not move on: next is %.100q again", ErrNotFedpost, page.Next)
 	}
 	return page, err
 }
 
-// FeedEvent is an event of the feed, and where the feed goes on.
+// FeedEvent is an event of the feed, and the cursor after it.
 type FeedEvent struct {
 	Event
 	// Cursor continues Events without losing an event. It moves on with the last event of a page;
@@ -105,8 +105,8 @@ type FeedEvent struct {
 const (
 	// longPoll is how long one request waits for an event.
 	longPoll = 20 * time.Second
-	// notWaited is a wait so short that the server has not waited, and the pause before the
-	// next request if the server does not say how long.
+	// A server that answers without events within notWaited has not waited. The next request then
+	// comes after a pause as long, unless the server names another.
 	notWaited = 2 * time.Second
 	// manyEmpty is how many empty pages in a row, each with more behind it, are asked for without a
 	// pause: a feed whose types are rare has some, a faulty server has them without end.
@@ -117,7 +117,7 @@ const (
 // "" for the oldest event that is kept (30 days), or "now". It waits for new events and, once
 // fedpost has answered this client, for fedpost itself. It ends with an error when ctx ends, when
 // there is no first answer within the client's Patience, when fedpost refuses the request, or
-// when the answers do not move on. types, if any, selects events.
+// when the cursor does not move on. types, if any, selects events.
 //
 //	for e, err := range c.Events(ctx, cursor) {
 //		if err != nil {

@@ -14,7 +14,7 @@ type Activities struct {
 	NextCursor string          `json:"nextCursor,omitempty"`
 }
 
-// FoundActivity is an activity in a list: what it says of itself, and how far it is.
+// FoundActivity is an activity in a list: fields of its own, and its progress.
 type FoundActivity struct {
 	ID         string          `json:"id"`
 	ActivityID string          `json:"activityId,omitempty"` // the activity's own id
@@ -69,7 +69,7 @@ type ActivityQuery struct {
 	Body       bool      // with ID: the activity, too
 	ActivityID string    // the activity's own id
 	Actor      string    // who sent it
-	Since      time.Time // handed over then or later, up to 60 days ago
+	Since      time.Time // accepted then or later, up to 60 days ago
 	State      string    // of the activity, or of one of its recipients at least
 	Limit      int       // 0: no limit
 }
@@ -84,8 +84,8 @@ func (c *Client) Activities(ctx context.Context, q ActivityQuery) iter.Seq2[Foun
 type ActivitySelection struct {
 	Actor  string    `json:"actor,omitempty"` // who sent it
 	Type   string    `json:"type,omitempty"`  // such as Create
-	Since  time.Time `json:"since,omitzero"`  // handed over then or later; default: 60 days ago
-	Until  time.Time `json:"until,omitzero"`  // handed over before
+	Since  time.Time `json:"since,omitzero"`  // accepted then or later; default: 60 days ago
+	Until  time.Time `json:"until,omitzero"`  // accepted before
 	Cursor string    `json:"cursor,omitempty"`
 }
 
@@ -94,8 +94,7 @@ type CancelledActivities struct {
 	Cancelled int `json:"cancelled"`
 	// Over counts those that match and were done or cancelled before.
 	Over int `json:"over"`
-	// Reached is when the last activity that was looked at was submitted; the newest are looked at
-	// first.
+	// Reached is when the activity that was read last was accepted; the newest are read first.
 	Reached    time.Time `json:"reached,omitzero"`
 	NextCursor string    `json:"nextCursor,omitempty"` // set if there are more: repeat the request with it
 }

@@ -114,7 +114,7 @@ func TestPagesThatGoInACircleEndInAnError(t *testing.T) {
 				break
 			}
 		}
-		if !errors.Is(last, client.ErrNotFedpost) || !strings.Contains(last.Error(), "in a circle") || n > 2*len(next) {
+		if !errors.Is(last, client.ErrNotFedpost) || !strings.Contains(last.Error(), "pages repeat") || n > 2*len(next) {
 			t.Errorf("%v: %d entries, then %v", next, n, last)
 		}
 	}

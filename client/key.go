@@ -48,7 +48,7 @@ type DeletedKey struct {
 	// true if there may be more.
 	Waiting int  `json:"waiting"`
 	AtLeast bool `json:"atLeast,omitempty"`
-	// EffectiveBy is when the last process accepts nothing for the key any more.
+	// EffectiveBy is when no process accepts activities for the key any more.
 	EffectiveBy time.Time `json:"effectiveBy"`
 }
 

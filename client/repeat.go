@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The pause before a call is repeated doubles from firstPause to longestPause, and is drawn
-// from its second half, so that callers that failed together do not come again together.
+// The pause before a call is repeated doubles from firstPause to longestPause, and is drawn from
+// its second half, so that callers that failed together do not retry together.
 const (
 	firstPause   = 200 * time.Millisecond
 	longestPause = 10 * time.Second
@@ -37,7 +37,7 @@ func retryAfter(header string) time.Duration {
 	return upToLongest(seconds)
 }
 
-// upToLongest is a wait of so many seconds.
+// upToLongest is a wait of that many seconds, at most longestRetryAfter.
 func upToLongest(seconds int) time.Duration {
 	return time.Duration(min(max(seconds, 0), int(longestRetryAfter/time.Second))) * time.Second
 }

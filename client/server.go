@@ -21,7 +21,7 @@ const (
 	PhaseRecovering Phase = "recovering" // they are released, a growing number at a time
 	PhasePaused     Phase = "paused"     // by an operator, or because the server asked for it
 	PhaseExhausted  Phase = "exhausted"  // down for longer than deliveries are kept
-	PhaseGone       Phase = "gone"       // it answered so
+	PhaseGone       Phase = "gone"       // it answered 410
 	PhaseBlocked    Phase = "blocked"    // by an operator
 )
 
@@ -41,7 +41,7 @@ type Server struct {
 	Reason string `json:"reason,omitempty"`
 	Why    string `json:"why,omitempty"`
 
-	DownSince   time.Time `json:"downSince,omitzero"` // begin of the present outage
+	DownSince   time.Time `json:"downSince,omitzero"` // start of the present outage
 	Failures    int       `json:"failuresInARow,omitempty"`
 	Window      *Window   `json:"window,omitempty"`
 	Checks      int       `json:"failedChecks,omitempty"` // of the present outage
@@ -123,7 +123,7 @@ type RateSetting struct {
 
 // Block is the body of POST /v1/servers/{host}/block.
 type Block struct {
-	Reason string `json:"reason,omitempty"` // in words, for whoever looks at it later
+	Reason string `json:"reason,omitempty"` // in words, for operators
 }
 
 // Pause is the body of POST /v1/servers/{host}/pause. With neither Until nor For
@@ -182,7 +182,7 @@ func (c *Client) Server(ctx context.Context, name string) (Server, error) {
 	return get[Server](ctx, c, serverPath(name), nil)
 }
 
-// LimitServer sets how many deliveries a host gets; nil lifts the limit.
+// LimitServer sets how many deliveries a minute a host gets; nil lifts the limit.
 func (c *Client) LimitServer(ctx context.Context, name string, limit *RateSetting) (Server, error) {
 	return c.act(ctx, http.MethodPut, name, "", HostSettings{RateLimit: limit})
 }
@@ -223,7 +223,7 @@ func (c *Client) CheckServer(ctx context.Context, name string) (Server, error) {
 	return c.act(ctx, http.MethodPost, name, "/check", nil)
 }
 
-// act sets a state of a server, which is harmless to repeat.
+// act sets a state of a server, which is safe to repeat.
 func (c *Client) act(ctx context.Context, method, name, act string, in any) (Server, error) {
 	return send[Server](ctx, c, request{method: method, path: serverPath(name) + act, in: in, harmless: true})
 }

@@ -30,8 +30,8 @@ type Stats struct {
 
 func (s *Stats) whole() bool { return !s.At.IsZero() }
 
-// countNames say what is counted where the name of a count does not. A recipient that is put
-// off is counted each time, and once more at its end.
+// countNames say what is counted where the name of a count does not. A recipient is counted each
+// time that it is retried or parked, and once more when it is finished.
 var countNames = map[string]string{
 	"accepted": "recipients accepted", "attempts": "requests made", "duplicates": "calls that repeated a key",
 	"deduplicationFallbacks": "calls whose key could not be looked up", "unrecorded": "activities without a record", "revived": "dead, and parked again when the server was back",

@@ -95,7 +95,7 @@ func (c *Client) TestWebhook(ctx context.Context, id string) (TestDelivery, erro
 	return send[TestDelivery](ctx, c, request{method: http.MethodPost, path: webhookPath(id) + "/test"})
 }
 
-// ErrWebhook says that a request is none of fedpost's: its signature is not made with the
+// ErrWebhook says that a request did not come from fedpost: its signature is not made with the
 // secret, or is more than 5 minutes old.
 var ErrWebhook = errors.New("not a webhook of fedpost")
 

@@ -24,7 +24,7 @@ for find, put in [
     (r"response\.close", "await response.aclose"),
     (r"time\.sleep", "await asyncio.sleep"),
     (r"            yield from page\[field\]", "            for entry in page[field]:\n                yield entry"),
-    (r"behind a cursor, without end\.", "behind a cursor, without end: cancel the task to stop."),
+    (r"after a cursor, without end\.", "after a cursor, without end: cancel the task to stop."),
 ]:
     source, n = re.subn(find, put, source)
     if n == 0:

@@ -62,7 +62,7 @@ func (c cancel) all(ctx context.Context, out io.Writer) error {
 	if c.JSON {
 		return printJSON(out, sum)
 	}
-	_, err = fmt.Fprintf(out, "%d activities cancelled, %d were finished before\n", sum.Cancelled, sum.Over)
+	_, err = fmt.Fprintf(out, "activities cancelled: %d, finished before: %d\n", sum.Cancelled, sum.Over)
 	return err
 }
 

@@ -51,7 +51,8 @@ func (s screen) styled(style, text string) string {
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
 }
 
-// under is what is below out if out is s. Only texts made by styled go there.
+// under is the writer below out if out is s. It does not escape, so only texts made by styled go
+// there.
 func (s screen) under(out io.Writer) io.Writer {
 	if s.w == nil {
 		return out

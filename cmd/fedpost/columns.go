@@ -33,12 +33,12 @@ func columnsOf(r rune) int {
 	return 1
 }
 
-// padded is a text with spaces behind it, up to a number of columns.
+// padded fills a text with spaces up to a number of columns.
 func padded(text string, to int) string {
 	return text + strings.Repeat(" ", max(0, to-columns(text)))
 }
 
-// cut is a text of one line that takes at most so many columns.
+// cut shortens a text of one line to a number of columns.
 func cut(text string, most int) string {
 	text = plain(text)
 	if columns(text) <= most {

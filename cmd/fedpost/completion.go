@@ -38,7 +38,7 @@ type completeCommand struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run prints how the last word may go on, one word a line, each with its help after a tab.
+// Run prints the completions of the last word, one a line, each with its help after a tab.
 func (c completeCommand) Run(k *kong.Kong, out io.Writer) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {

@@ -102,7 +102,7 @@ func showEvents(out io.Writer, all []client.Event) error {
 	return table(out, []string{"TIME", "TYPE", "WHAT"}, rows)
 }
 
-// what is an event in a line.
+// what formats an event as one line.
 func what(e client.Event) string {
 	s := e.Inbox
 	if s == "" {

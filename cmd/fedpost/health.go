@@ -65,7 +65,7 @@ func urlOf(listen string, secure bool) string {
 	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return scheme + listen // asking it says what is wrong
+		return scheme + listen // the request's error says what is wrong
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"

@@ -106,7 +106,7 @@ func TestEveryCommandPrintsJSONInTheShapesOfTheAPI(tt *testing.T) {
 	check("dead list", "GET /v1/dead-letters", 200, "deadLetters")
 	check("stats", "GET /v1/stats", 200, "")
 	check("health", "GET /healthz", 200, "")
-	check("watch", "GET /v1/stats", 200, "", "--looks", "1")
+	check("watch", "GET /v1/stats", 200, "", "--count", "1")
 	check("follows", "GET /v1/follows", 200, "follows")
 	check("retry", "POST /v1/activities/x/retry", 202, "", sent.ID)
 	t.until("done (1 dead, 1 failed)", "status", sent.ID)

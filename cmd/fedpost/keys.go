@@ -126,7 +126,7 @@ type keysDelete struct {
 func (c keysDelete) Run(ctx context.Context, out io.Writer) error {
 	forget := func(api *client.Client) (client.DeletedKey, error) { return api.DeleteKey(ctx, c.ID, c.Force) }
 	return call(ctx, c.remote, out, forget, func(out io.Writer, k client.DeletedKey) error {
-		_, err := fmt.Fprintf(out, "%s: deleted; %d deliveries that wait needed it\n", plain(k.ID), k.Waiting)
+		_, err := fmt.Fprintf(out, "%s: deleted; %s needed it\n", plain(k.ID), amount(k.Waiting, k.AtLeast))
 		return err
 	})
 }

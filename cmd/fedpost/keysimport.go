@@ -159,7 +159,7 @@ func (c keysImport) one(ctx context.Context, api *client.Client, text []byte) (l
 	case known.PublicKeyPEM == public.PublicPEM:
 		return there, nil
 	case !c.Replace:
-		return 0, fmt.Errorf("%w: another key of the id %s is there; --replace takes the file's", errLine, k.ID)
+		return 0, fmt.Errorf("%w: another key of the id %s is stored; --replace overwrites it", errLine, k.ID)
 	default:
 		result = replaced
 	}

@@ -48,7 +48,7 @@ func TestKeysAreImportedOnceAndNoneReplacedUnasked(tt *testing.T) {
 	if err == nil || err.Error() != "4 of the keys were not imported" || !strings.Contains(out, "1 added, 0 there already, 0 replaced, 4 failed\n") {
 		t.Errorf("%v, prints %s", err, out)
 	}
-	for _, says := range []string{"line 1: not imported: another key of the id " + id + " is there; --replace", "line 2: ", "line 3: ", "line 4: "} {
+	for _, says := range []string{"line 1: not imported: another key of the id " + id + " is stored; --replace", "line 2: ", "line 3: ", "line 4: "} {
 		if !strings.Contains(out, says) {
 			t.Errorf("prints %s, which lacks %q", out, says)
 		}

@@ -73,7 +73,7 @@ func manFlags(b *strings.Builder, flags []*kong.Flag) {
 	}
 }
 
-// roff is a text as man(7) shows it as it is: no request, no escape, hyphens that can be
+// roff escapes a text so that man(7) shows it unchanged: no request, no escape, hyphens that can be
 // copied into a shell.
 func roff(text string) string {
 	text = strings.NewReplacer("\\", "\\e", "-", "\\-", "\"", "\\(dq", "'", "\\(aq").Replace(text)

@@ -219,7 +219,7 @@ func (c importCommand) Run(ctx context.Context, out io.Writer, log *slog.Logger)
 	stop()
 	switch {
 	case errors.Is(err, move.ErrDiffers):
-		return fmt.Errorf("import %s into %s: %w; --replace takes the file's", c.File, to.name, err)
+		return fmt.Errorf("import %s into %s: %w; --replace overwrites what differs", c.File, to.name, err)
 	case err != nil:
 		return fmt.Errorf("import %s into %s: %w", c.File, to.name, err)
 	case c.JSON:

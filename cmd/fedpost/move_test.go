@@ -184,7 +184,7 @@ func TestWhatDiffersIsNamedByAnImport(tt *testing.T) {
 	if out, err := telling(tt, "export", file, "--data", folders[0], "--passphrase-file", secret); err != nil {
 		tt.Fatalf("%v: %s", err, out)
 	}
-	if out, err := telling(tt, "import", file, "--data", folders[1], "--passphrase-file", secret); err == nil || !strings.Contains(out, "key "+keyID+"; --replace takes the file's") {
+	if out, err := telling(tt, "import", file, "--data", folders[1], "--passphrase-file", secret); err == nil || !strings.Contains(out, "key "+keyID+"; --replace overwrites what differs") {
 		tt.Errorf("%v: %s", err, out)
 	}
 	if out, err := telling(tt, "import", file, "--data", folders[1], "--passphrase-file", secret, "--replace"); err != nil || !strings.Contains(out, "REPLACED") {

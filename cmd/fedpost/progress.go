@@ -52,8 +52,8 @@ func showingOn(to io.Writer, every time.Duration, format, end string, say func()
 	return func() { close(done); <-ended }
 }
 
-// left says which part of a step is done and when, at its pace, the rest will be, as far as
-// that is known.
+// left says how much of a step is done, and when the rest will be at the present pace, if that is
+// known.
 func left(begun time.Time, done, all int64) string {
 	switch {
 	case all <= 0 && done <= 0:

@@ -17,9 +17,8 @@ const (
 	abandon    = '\\' - '@'
 )
 
-// untilQuit reads keys of a terminal, and ends the context that it returns when one of them
-// ends a view. restore gives the terminal its former settings. What is no terminal has no
-// keys.
+// untilQuit reads keys of a terminal, and ends the context that it returns when one of them ends a
+// view. restore gives the terminal its former settings. If in is no terminal, it is not read.
 func untilQuit(ctx context.Context, in *os.File) (until context.Context, restore func() error, err error) {
 	at := int(in.Fd())
 	if !term.IsTerminal(at) {

@@ -33,7 +33,7 @@ type reach struct {
 
 	// Transport, if not nil, carries requests to an address of http or https.
 	Transport http.RoundTripper `kong:"-"`
-	// Patience is how long a call is repeated that may be; 0: it is not.
+	// Patience is for how long a failed call is repeated, if that is safe; 0: not at all.
 	Patience time.Duration `kong:"-"`
 }
 
@@ -116,7 +116,7 @@ func list[T any](ctx context.Context, r remote, out io.Writer, limit positive, e
 	return showCut(out, len(all), limit)
 }
 
-// collect is all entries of a list. An empty list is not nil: it is printed as [].
+// collect returns all entries of a list. An empty list is not nil: it is printed as [].
 func collect[T any](entries iter.Seq2[T, error]) ([]T, error) {
 	all := []T{}
 	for e, err := range entries {

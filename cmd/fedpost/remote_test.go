@@ -187,7 +187,7 @@ func TestAnActivityIsSentSeenDyingAndRetried(tt *testing.T) {
 	t.run([]string{"retry", id, "--state", "failed"}, id+": 0 retried: no recipient that was asked for has failed or is dead\n")
 	t.run([]string{"dead", "list"}, "DIED", inbox.URL+"/a,b", "Create", "exhausted", "500")
 	t.run([]string{"dead", "list", "--host", "a.example"}, "none")
-	t.run([]string{"stats"}, "dead-ordered", "today, UTC", "1 recipients accepted", "1 given up")
+	t.run([]string{"stats"}, "dead-ordered", "today, UTC", "1 recipient accepted", "1 given up")
 	mended.Store(true)
 	t.run([]string{"dead", "retry", "--since", "1h"}, "1 retried\n")
 	<-bodies
@@ -253,7 +253,7 @@ func TestAnActivityIsStopped(tt *testing.T) {
 	for range 2 {
 		t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/1", "--delay", "2d"})
 	}
-	t.run([]string{"cancel", "--actor", actor, "--type", "Create", "--since", "1h"}, "2 activities cancelled, 1 were finished before\n")
+	t.run([]string{"cancel", "--actor", actor, "--type", "Create", "--since", "1h"}, "activities cancelled: 2, finished before: 1\n")
 	t.fails("say which", "cancel")
 	t.fails("not both", "cancel", id, "--actor", actor)
 }

@@ -46,7 +46,7 @@ func (c rotateSipher) Run(ctx context.Context, out io.Writer, log *slog.Logger) 
 		return err
 	}
 	if after.Origin != before.Origin || after.PublicKey == before.PublicKey || after.EncryptionKey == before.EncryptionKey {
-		return mistaken("%s has to hold both keys anew, and the same origin: fedpost keys sipher %s > FILE", c.File, before.Origin)
+		return mistaken("%s has to hold two new key pairs and the same origin: fedpost keys sipher %s > FILE", c.File, before.Origin)
 	}
 	rotation, err := app.Ports{AllowPrivate: c.AllowPrivate, Log: log}.Rotation(settings.Outbound, before, after)
 	if err != nil {

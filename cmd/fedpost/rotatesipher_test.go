@@ -36,6 +36,6 @@ func TestOurSipherKeysAreChangedAtEachServerThatAnswers(tt *testing.T) {
 	}
 	t.fails("1 of 1 servers", "keys", "rotate-sipher", file, "--allow-private", "--at", down.URL)
 	t.fails("there is no such server", "keys", "rotate-sipher", file, "--at", "https://nobody.example")
-	t.fails("has to hold both keys anew", "keys", "rotate-sipher", t.file("other.env", made("https://other.example")))
+	t.fails("has to hold two new key pairs", "keys", "rotate-sipher", t.file("other.env", made("https://other.example")))
 	t.fails("sipher identity is not configured", "keys", "rotate-sipher", t.file("empty.env", ""))
 }

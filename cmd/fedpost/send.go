@@ -12,7 +12,7 @@ import (
 	"fedpost/client"
 )
 
-// send hands over one activity, or one job of the Sipher protocol.
+// send submits one activity, or one job of the Sipher protocol.
 type send struct {
 	remote
 	File string   `arg:"" help:"File with the activity, or with the payload of a Sipher job; - reads the standard input." default:"-"`
@@ -161,7 +161,7 @@ func showChecked(out io.Writer, c client.Checked) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(out, "%s, %d inboxes; nothing was sent\n", recipients(c.Recipients), c.Inboxes)
+	_, err := fmt.Fprintf(out, "%s, distinct inboxes: %d; nothing was sent\n", recipients(c.Recipients), c.Inboxes)
 	return err
 }
 

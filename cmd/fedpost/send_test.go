@@ -29,7 +29,7 @@ func TestADryRunSendsNothing(tt *testing.T) {
 https://169.254.169.254/inbox
 `)
 	out := t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to-file", list, "--dry-run"},
-		"https://b.example/inbox", "stands for 2 recipients", "REFUSED: address 169.254.169.254 is not allowed", "3 recipients, 2 inboxes; nothing was sent\n")
+		"https://b.example/inbox", "stands for 2 recipients", "REFUSED: address 169.254.169.254 is not allowed", "3 recipients, distinct inboxes: 2; nothing was sent\n")
 	if strings.Contains(out, "queued") {
 		t.Errorf("prints %s", out)
 	}

@@ -30,7 +30,7 @@ type named struct {
 	Server string `arg:"" help:"A host such as social.example, \"inbox:\" and the URL of an inbox, or a Sipher server's URL. For blocks, \"*.\" before a host includes its subdomains."`
 }
 
-// act does something to the server and shows it as it is then.
+// act does something to the server, and shows its new state.
 func (n named) act(ctx context.Context, out io.Writer, do func(*client.Client) (client.Server, error)) error {
 	return call(ctx, n.remote, out, do, showServer)
 }

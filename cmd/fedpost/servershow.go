@@ -51,7 +51,7 @@ func amount(n int, atLeast bool) string {
 func next(s client.Server) string {
 	at := when(s.NextCheckAt)
 	if s.Phase == client.PhasePaused || s.Phase == client.PhaseGone {
-		at = when(s.Until) // it is looked at before, for what is given up meanwhile
+		at = when(s.Until) // a step before it only gives up what is too old
 	}
 	by := func(then, never string) string {
 		if at == "" {

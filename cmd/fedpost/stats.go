@@ -29,6 +29,9 @@ func (c statsCommand) Run(ctx context.Context, out io.Writer) error {
 // indent is where the lines of numbers begin.
 const indent = "            "
 
+// singular makes a name of counts that of one.
+var singular = strings.NewReplacer("recipients ", "recipient ", "requests ", "request ", "calls ", "call ", "activities ", "activity ")
+
 // order is the order in which queues are shown.
 var order = []string{"high", "normal", "low", "ordered", "dead", "dead-ordered"}
 
@@ -43,7 +46,11 @@ func showStats(out io.Writer, s client.Stats, days int) error {
 	}
 	counted := map[string]int{}
 	for name, n := range s.Counts {
-		counted[client.CountName(name)] += n
+		words := client.CountName(name)
+		if n == 1 {
+			words = singular.Replace(words)
+		}
+		counted[words] += n
 	}
 	lines := append([]string{padded(period, len(indent)) + counts(counted)}, summary(s)...)
 	for i, line := range lines {

@@ -93,7 +93,7 @@ func showStatus(out io.Writer, s client.Status, about []client.FoundActivity) er
 
 func showBody(out io.Writer, about []client.FoundActivity) error {
 	if len(about) == 0 || about[0].Body == "" {
-		return errors.New("the activity is not stored: that happens when a recipient refuses it")
+		return errors.New("the activity itself is not stored: it is once a recipient has refused it")
 	}
 	_, err := fmt.Fprintln(out, strings.TrimSuffix(escaped(about[0].Body), "\n"))
 	return err

@@ -143,7 +143,7 @@ func facts(out io.Writer, pairs ...string) error {
 	return err
 }
 
-// hanging is a text that begins at a column of the terminal, and so do the lines that it takes.
+// hanging indents all lines of a text to a column of the terminal.
 func (s screen) hanging(text string, column int) string {
 	return strings.ReplaceAll(wrapped(plain(text), s.width-column, 0), "\n", "\n"+strings.Repeat(" ", column))
 }

@@ -17,7 +17,7 @@ import (
 	"fedpost/internal/ledger/events"
 )
 
-// usual is how many columns a terminal has whose width is unknown.
+// usual is how many columns a terminal of unknown width is taken to have.
 const usual = 80
 
 // help prints the help of a command. The line of usage is printed here, because kong wraps

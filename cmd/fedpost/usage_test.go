@@ -141,7 +141,7 @@ func TestEveryMistakeOfUsageEndsWith2(t *testing.T) {
 	}
 	for _, more := range []string{
 		"--log-level LOUD stats", "help nonsense", "dashboard --json", "dashboard --listen 0.0.0.0:8081", "dashboard --listen 8081",
-		"watch --every 10ms", "watch --looks -1", "watch --looks=-1", "dead retry", "dead drop", "dead list --since yesterday", "activities list --since yesterday", "activities list --state nonsense",
+		"watch --every 10ms", "watch --count -1", "watch --count=-1", "dead retry", "dead drop", "dead list --since yesterday", "activities list --since yesterday", "activities list --state nonsense",
 		"servers limit a.example --burst=-1", "servers limit a.example -- -5", "servers pause a.example --for=-5m", "up --listen 8080",
 		"up --tls-cert nothing.pem", "send --to https://a.example/inbox --delay=-1h", "bench --sick 2", "bench --ids-only", "bench --mix nonsense",
 		"status --state nonsense 1",

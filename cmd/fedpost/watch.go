@@ -22,7 +22,7 @@ import (
 type watchCommand struct {
 	remote
 	Every duration `help:"Time between two updates, at least 1s. Each calls the API once or twice." default:"2s"`
-	Looks natural  `help:"End after this many updates. Default: until q is typed or Ctrl-C."`
+	Count natural  `help:"End after this many updates. Default: until q is typed or Ctrl-C."`
 
 	// Keys is the terminal that q is typed at; nil: the standard input.
 	Keys *os.File `kong:"-"`
@@ -33,12 +33,12 @@ const (
 	leastEvery = time.Second
 	// waitingEvery is how often deliveries that wait for servers are counted, which reads each.
 	waitingEvery = 30 * time.Second
-	// resizeEvery is how often the size of the terminal is looked at.
+	// resizeEvery is how often the size of the terminal is read.
 	resizeEvery = 250 * time.Millisecond
 )
 
 // Run watches until it is interrupted. A terminal gets a view that is drawn anew in place;
-// a pipe gets one line a look, with --json one report a line.
+// a pipe gets one line per update, with --json one report a line.
 func (c watchCommand) Run(ctx context.Context, out io.Writer) (err error) {
 	if time.Duration(c.Every) < leastEvery {
 		return mistaken("--every %s is less than %s", time.Duration(c.Every), leastEvery)
@@ -47,7 +47,7 @@ func (c watchCommand) Run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	w := watcher{every: time.Duration(c.Every), looks: int(c.Looks), look: looker(api)}
+	w := watcher{every: time.Duration(c.Every), count: int(c.Count), look: looker(api)}
 	s, _ := out.(screen)
 	f, isFile := s.w.(interface{ Fd() uintptr })
 	switch {
@@ -70,15 +70,15 @@ func (c watchCommand) Run(ctx context.Context, out io.Writer) (err error) {
 	return w.run(ctx)
 }
 
-// glance is what one look at a fedpost shows.
+// glance is what one update shows.
 type glance struct {
 	stats   client.Stats
 	history *client.History // nil: there is none
-	before  *client.Stats   // of the look before
-	trouble error           // why the last look failed, if it did
+	before  *client.Stats   // of the update before
+	trouble error           // why the last update failed, if it did
 }
 
-// looker returns a function that looks at a fedpost.
+// looker returns a function that reads statistics from a fedpost.
 func looker(api *client.Client) func(context.Context) (glance, error) {
 	lately := inside.Lately{Every: waitingEvery, Now: time.Now}
 	history := true
@@ -105,15 +105,15 @@ type display interface {
 	close() error
 }
 
-// watcher looks at a fedpost and shows what it sees.
+// watcher reads statistics from a fedpost repeatedly and shows them.
 type watcher struct {
 	every time.Duration
-	looks int // 0: no end
+	count int // of updates; 0: no end
 	look  func(context.Context) (glance, error)
 	show  display
 }
 
-// run ends with an error if the first look fails, or if fedpost refuses a later one. While
+// run ends with an error if the first update fails, or if fedpost refuses a later one. While
 // fedpost cannot be reached, the last glance stays, with the reason.
 func (w watcher) run(ctx context.Context) (err error) {
 	last, err := w.look(ctx)
@@ -130,11 +130,11 @@ func (w watcher) run(ctx context.Context) (err error) {
 	tick, resize := time.NewTicker(w.every), time.NewTicker(resizeEvery)
 	defer tick.Stop()
 	defer resize.Stop()
-	for looked := 1; ; looked++ {
+	for updates := 1; ; updates++ {
 		if err := w.show.show(last); err != nil {
 			return err
 		}
-		if looked == w.looks {
+		if updates == w.count {
 			return nil
 		}
 		for waiting := true; waiting; {
@@ -165,7 +165,7 @@ func (w watcher) run(ctx context.Context) (err error) {
 	}
 }
 
-// reports prints the API's report of each look, one a line.
+// reports prints the API's report of each update, one a line.
 type reports struct{ out io.Writer }
 
 func (reports) open() error    { return nil }
@@ -184,7 +184,7 @@ func (r reports) show(g glance) error {
 	return err
 }
 
-// lines prints the numbers of each look in one line.
+// lines prints the numbers of each update in one line.
 type lines struct{ out io.Writer }
 
 func (lines) open() error    { return nil }

@@ -114,7 +114,7 @@ func TestARateOfANewDayIsUnknown(t *testing.T) {
 	}
 }
 
-// looks answers one look after the other, and the last one again and again.
+// looks answers one update after the other, and the last one again and again.
 func looks(answers ...any) func(context.Context) (glance, error) {
 	n := 0
 	return func(context.Context) (glance, error) {
@@ -132,7 +132,7 @@ func TestAWatchOutlivesAFedpostThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
 		away := errors.New("no answer\x1b[2J")
-		w := watcher{every: time.Second, looks: 4, look: looks(1, away, away, 5), show: lines{screen{w: &b}}}
+		w := watcher{every: time.Second, count: 4, look: looks(1, away, away, 5), show: lines{screen{w: &b}}}
 		if err := w.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestAWatchEndsWhereItIsRefused(t *testing.T) {
 	})
 }
 
-// TestAViewFollowsTheSizeOfItsTerminal between two looks, and leaves the terminal as it was.
+// TestAViewFollowsTheSizeOfItsTerminal between two updates, and leaves the terminal as it was.
 func TestAViewFollowsTheSizeOfItsTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
@@ -197,12 +197,12 @@ func TestAPipeGetsALineALook(tt *testing.T) {
 	t := onServer(tt)
 	t.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
 	t.run([]string{"send", t.file("note.json", note), "--key", keyID, "--to", "https://a.example/1", "--delay", "2d"})
-	out := t.run([]string{"watch", "--looks", "1"}, "1 accepted (-/s)  0 attempts (-/s)", "0 deliveries wait for servers")
+	out := t.run([]string{"watch", "--count", "1"}, "1 accepted (-/s)  0 attempts (-/s)", "0 deliveries wait for servers")
 	if strings.Count(out, "\n") != 1 || strings.Contains(out, "\x1b") {
 		t.Errorf("printed %q", out)
 	}
 	var s client.Stats
-	out = t.run([]string{"watch", "--looks", "1", "--json"})
+	out = t.run([]string{"watch", "--count", "1", "--json"})
 	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Counts["accepted"] != 1 || s.Waiting == nil || strings.Count(out, "\n") != 1 {
 		t.Errorf("%v, printed %q", err, out)
 	}

@@ -14,7 +14,7 @@ import (
 // watched are the counts that watch shows, of today.
 var watched = []string{stats.Accepted, stats.Attempts, string(activity.Delivered), string(activity.Failed), string(activity.Dead)}
 
-// rate is how much a count grew in a second between the last two looks. At midnight the
+// rate is how much a count grew in a second between the last two updates. At midnight the
 // counts begin anew.
 func (g glance) rate(name string) string {
 	if g.before == nil {

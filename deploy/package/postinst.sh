@@ -6,7 +6,7 @@ set -e
 
 token=/etc/fedpost/api-token
 if [ ! -e "$token" ]; then
-	# Linked into place when it is whole, so that no half token is ever used.
+	# Linked into place when it is complete, so that no half token is ever used.
 	new=$(mktemp /etc/fedpost/.api-token.XXXXXX) # mode 0600
 	od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n' >"$new"
 	mv "$new" "$token"

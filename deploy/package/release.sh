@@ -3,7 +3,7 @@
 # arm64, and archives of the static program, which starts without a C library too, an SBOM (CycloneDX), SHA256SUMS over all, and NOTES.md from CHANGELOG.md.
 #
 # usage: deploy/package/release.sh TAG
-# The tag is v and the version that `fedpost version` tells. A version that ends in -dev takes
+# The tag is v and the version that `fedpost version` prints. A version that ends in -dev takes
 # its notes from Unreleased; any other needs a section of its own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

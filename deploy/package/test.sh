@@ -68,7 +68,7 @@ systemd-analyze security --offline=yes --threshold=25 "$unit" >"$work/security" 
 tail -1 "$work/security"
 
 # The unit's command with what systemd would give it: a state directory, credentials, and a
-# socket to tell when it is ready.
+# socket on which it reports that it is ready.
 mkdir -m 700 "$work/state" "$work/credentials"
 install -m 400 /etc/fedpost/api-token "$work/credentials/FEDPOST_API_TOKEN"
 python3 - "$work/notify" >"$work/told" <<'LISTEN' &

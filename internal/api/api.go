@@ -57,7 +57,8 @@ type Options struct {
 	Protocols  protocol.Set
 	// Routes of other packages.
 	Routes []Route
-	// Refuses returns an error if an inbox's address would not be dialled; nil: all would.
+	// Refuses returns an error if fedpost would not connect to an inbox's address; nil: it connects
+	// to all.
 	Refuses func(inbox string) error
 
 	// Writable returns an error if the table cannot be written. /healthz calls it at most

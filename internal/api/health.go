@@ -103,7 +103,7 @@ func remedy(err error) string {
 	case errors.Is(err, table.ErrReadOnly):
 		return "the data folder is read-only, as after an error of its disk. Make it writable; fedpost goes on by itself. If the file system has to be unmounted for it, stop fedpost before, and start it after."
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return "too many files are open. It goes on by itself when connections close; allow the process more (LimitNOFILE, ulimit -n) if it comes back."
+		return "too many files are open. It goes on by itself when connections close; allow the process more (LimitNOFILE, ulimit -n) if it happens again."
 	}
 	return ""
 }

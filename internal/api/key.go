@@ -11,8 +11,8 @@ import (
 
 const headerIdempotencyKey = "Idempotency-Key"
 
-// readKey takes the call's deduplication key from the body or the header, which
-// mean the same, its window, and what counts beside it.
+// readKey reads the call's deduplication key, from the body or the header, its window, and what
+// must be the same in a repeated call.
 func readKey(o *Object, h http.Header) (*string, time.Duration, enqueue.DeduplicateBy) {
 	key := o.optional("deduplicationKey")
 	ttl := o.Duration("deduplicationTtl", time.Second)

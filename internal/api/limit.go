@@ -12,8 +12,8 @@ import (
 	"fedpost/internal/api/problem"
 )
 
-// limits are the rate limits: one for each role, and one for all requests without a valid
-// token, which bounds guessing, too. Strangers cannot make the table of limits grow.
+// limits are the rate limits: one for each role, and one for all requests without a valid token,
+// which also limits how fast tokens can be guessed. Strangers cannot make the table of limits grow.
 type limits struct {
 	perMinute int
 	by        map[string]*rate.Limiter // by role; "": without a valid token

@@ -40,7 +40,7 @@ func (a *API) readRequest(o *Object) enqueue.Request {
 	// and so is reported as unknown.
 	p, known := a.o.Protocols.Of(req.Protocol)
 	if known && p.Intake.Body == protocol.None {
-		o.Fault("protocol", "is not for requests of others; it is one of %q", a.o.Protocols.Offered())
+		o.Fault("protocol", "is not for requests of the API; it is one of %q", a.o.Protocols.Offered())
 	}
 	body := ""
 	if p.Intake.Body == protocol.Text {

@@ -34,8 +34,8 @@ func (p Ports) meter(t *stats.Tally) stats.Meter {
 
 func (p Ports) NewTally() *stats.Tally { return stats.NewTally(p.store(), rand.Text(), p.now()) }
 
-// BeginEvents continues the feed of events behind all cursors of readers, after a restore: their
-// cursors may point behind the events of the backup.
+// BeginEvents makes the feed go on above all cursors of readers, after a restore: these may be
+// above the numbers in the backup.
 func (p Ports) BeginEvents(ctx context.Context) error { return p.store().BeginEventsAnew(ctx) }
 
 func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) ([]api.Route, error) {

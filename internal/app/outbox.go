@@ -19,8 +19,8 @@ import (
 const (
 	// rowsAtOnce is how many rows of a batch are accepted at once.
 	rowsAtOnce = 16
-	// rowTries is how often a row is tried that fails by a fault of fedpost. After that it is
-	// refused, so that it does not block the rows behind it.
+	// rowTries is how often a row that fails by a fault of fedpost is tried. Then it is refused, so
+	// that it does not block the rows after it.
 	rowTries = 10
 )
 

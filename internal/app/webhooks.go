@@ -39,7 +39,7 @@ func (p Ports) webhooks(f federation) (protocol.Protocol, error) {
 	return webhook.Register(&webhook.Sender{Store: s, Sealer: p.Sealer, Client: hc, Now: p.now(), Date: p.date(), Log: p.Log}, pump), nil
 }
 
-// prober asks no server of a webhook: it may answer POST only, so an event on trial decides.
+// prober probes no server of a webhook: it may answer POST only, so an event is the trial.
 type prober struct {
 	healthcheck.Prober
 	ofWebhook func(ctx context.Context, host string) (bool, error)

@@ -191,7 +191,7 @@ type Preview struct {
 	Targets    []activity.Target
 }
 
-// Check looks at a request without accepting it.
+// Check validates a request without accepting it.
 func (s *Service) Check(ctx context.Context, req Request) (Preview, error) {
 	var list []Fault
 	it, err := s.check(ctx, req, faults{list: &list})

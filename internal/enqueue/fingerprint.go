@@ -18,7 +18,7 @@ var counted = []counts{
 	{"Body", bodies},
 	{"KeyID", itself},
 	{"AllowKeyOfOther", nothing}, // a permission changes nothing about the delivery
-	{"Metadata", nothing},        // nor does what is only given back
+	{"Metadata", nothing},        // metadata is only returned to the caller
 	{"Headers", itself},
 	{"Job", itself},
 	{"ServerURL", itself},

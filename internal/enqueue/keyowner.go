@@ -15,7 +15,7 @@ import (
 //   - one below it: https://a.example/users/frida/main-key (GoToSocial), or with a query:
 //     https://a.example/users/frida?operation=getkey.
 //
-// The second does not count for an actor at the root of a host, below which everything is.
+// For an actor at the root of a host only the first counts, as everything is below it.
 func keyOf(key, actor string) bool {
 	key, actor = document(key), document(actor)
 	if key == actor {

@@ -13,8 +13,8 @@ func (p *plan) listed(rs []ledger.Record) (ls []ledger.Listed) {
 	return ls
 }
 
-// The longest ids in lists, in bytes. Nothing is found by an object's, so it must not cost a second
-// write unit.
+// The longest ids in lists, in bytes. No list is searched by an object's id, so that one must not
+// cost a second write unit.
 const (
 	longestListed = 2048
 	longestObject = 300

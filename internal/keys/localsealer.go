@@ -18,7 +18,7 @@ const formatLocal = 1
 const sealingKeySize = 32
 
 // LocalSealer seals with AES-256-GCM under a key in a file, where there is no KMS. It protects a copied
-// database, not a copied data directory.
+// database, not a copied data folder.
 type LocalSealer struct{ aead cipher.AEAD }
 
 // ErrCannotOpen says that a sealed key does not open: it was sealed with another sealing key or for

@@ -22,7 +22,7 @@ import (
 const (
 	MinRSA     = 2048
 	MaxRSA     = 4096
-	defaultRSA = 2048 // what fediverse software makes: each signature of larger ones costs
+	defaultRSA = 2048 // what fediverse software makes; each signature by a larger key costs more
 )
 
 // MaxText is the longest text of a key that is read, in bytes.

@@ -116,7 +116,7 @@ type Recipient struct {
 	Claimed time.Time
 }
 
-// Unit is what r, a recipient of an activity, is the record of.
+// Unit identifies the target of an activity whose record r is.
 func (r Recipient) Unit(id activity.ID) message.Unit {
 	return message.Unit{Activity: id, Chunk: r.Chunk, Position: r.Position, Generation: r.Generation}
 }

@@ -36,8 +36,8 @@ func chunkWins(chunk, own Recipient) bool {
 	return chunk.Generation > own.Generation
 }
 
-// revived reports whether now is the record after was got fresh attempts: now is not final, or
-// it is final again after a retry on request.
+// revived reports whether now came from fresh attempts after was: now is not final, or it is final
+// again after a retry on request.
 func revived(was, now Recipient) bool {
 	return was.RevivedBy(now.Generation) && (!now.State.Final() || message.LaterEpoch(now.Generation, was.Generation))
 }

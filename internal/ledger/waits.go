@@ -45,7 +45,7 @@ func lotKey(inbox, name string) string {
 // Explain sets, for each recipient of rs that waits, Reason, and for each parked one also
 // WaitsFor and NextAttemptAt: the host that the recipient waits for, or the inbox whose own
 // circuit is open ("inbox:" and its URL, and "#key-…" if it is open for one signing key only),
-// and when that host or inbox is looked at next. It makes one read request for 100 hosts and
+// and when that host or inbox is checked next. It makes one read request for 100 hosts and
 // inboxes.
 func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time) error {
 	states, err := circuits(ctx, c, rs)
@@ -92,7 +92,7 @@ func next(host, lot circuit.State, own, now time.Time) time.Time {
 	case !host.Accepts(now) && host.CheckAt.IsZero() && !at.IsZero():
 		return at // the host is paused: deliveries parked for its inboxes may become overdue
 	case !host.Accepts(now) && !look.IsZero():
-		return look // an inbox is not looked at before its host
+		return look // an inbox is not checked before its host
 	case host.Accepts(now) && own.After(now) && (at.IsZero() || own.Before(at)):
 		return own
 	case at.IsZero() && !lot.Parked:

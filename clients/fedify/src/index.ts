@@ -17,9 +17,9 @@ export interface PermanentFailure {
 }
 
 export interface FedpostQueueOptions {
-  /** Where messages go that are no activities to send: the application's own queue. */
+  /** The application's own queue, for all messages that are not activities to send. */
   queue: MessageQueue;
-  /** Where the position in fedpost's events is kept, and who was to receive what. The application's own store. */
+  /** The application's own store, for the cursor in fedpost's events and the recipients of each activity. */
   kv: KvStore;
   /**
    * Is called for every inbox that has answered 404 or 410, by the process that listens to the queue: remove these followers.
@@ -30,7 +30,7 @@ export interface FedpostQueueOptions {
 
 /** The most inboxes of one call of fedpost. */
 const mostInboxes = 50_000;
-/** How long it is known who was to receive an activity: longer than fedpost tries, and keeps events. */
+/** How long the recipients of an activity are stored: longer than fedpost tries, and keeps events. */
 const kept = Temporal.Duration.from({ days: 40 });
 const cursorKey = ["_fedpost", "cursor"] as const;
 /** The pause before a handler that has thrown is called again, in milliseconds. */
@@ -55,7 +55,7 @@ interface Waiting {
 
 /**
  * The outbox queue of a Fedify application. Messages of one `sendActivity` become one call of fedpost, also where an ordering
- * key makes Fedify hand them over inbox by inbox; what is no outbox message goes to the application's own queue.
+ * key makes Fedify enqueue them inbox by inbox; what is no outbox message goes to the application's own queue.
  */
 export class FedpostQueue implements MessageQueue {
   /** fedpost retries. */
@@ -126,7 +126,7 @@ export class FedpostQueue implements MessageQueue {
     }
   }
 
-  /** Hands over the activities of an ordering key one after the other. One that fedpost refuses does not stop the next. */
+  /** Sends the activities of an ordering key one after the other. One that fedpost refuses does not stop the next. */
   #inOrder(group: Waiting[]): Promise<void> {
     const key = orderingKeyOf(group[0] as Waiting);
     if (key === undefined) return this.#send(group);
@@ -140,7 +140,7 @@ export class FedpostQueue implements MessageQueue {
     return sent;
   }
 
-  /** Hands over one activity and all of its inboxes. */
+  /** Sends one activity to all of its inboxes. */
   async #send(group: Waiting[]): Promise<void> {
     const { message, options } = group[0] as Waiting;
     const key = signingKey(message);
@@ -167,7 +167,7 @@ export class FedpostQueue implements MessageQueue {
         deduplicationKey: digest,
         ...(told ? { metadata: { ...metadata } } : {}),
       };
-      // Before the call: the process may end right after it, and fedpost tells events all the same.
+      // Before the call: the process may end right after it, and fedpost reports events nevertheless.
       if (told) await this.#options.kv.set(["_fedpost", "sent", digest], { activity: message.activity, actors } satisfies Sent, { ttl: kept as never });
       await this.#hand(submission, key, trace);
     }

@@ -167,7 +167,7 @@ class Hostile(World):
 
             url = self.serve(answer)
             for err in self.both(url, lambda f, told=told: told.extend(f.pages("listServers", "servers")), lambda f: drain(f.pages("listServers", "servers"))):  # type: ignore[misc]
-                self.assertRegex(str(err), f'^200 {NOT_FEDPOST}: its pages go in a circle: "[ab]" comes twice as nextCursor$')
+                self.assertRegex(str(err), f'^200 {NOT_FEDPOST}: its pages repeat: "[ab]" comes twice as nextCursor$')
             self.assertLessEqual(len(told), 4 * len(cursors))
         for page in ('{"servers":null}', '{"servers":{}}', '{"servers":[],"nextCursor":7}', "[]"):
             with self.assertRaises(FedpostError):

@@ -18,7 +18,7 @@ export type Submission = Schemas["Submission"];
 /** An event of the feed, and the cursor to continue at. */
 export type FeedEvent = Event & {
   /**
-   * Where `events` continues without losing an event. Only the last event of a page has the cursor behind the page: from the
+   * Where `events` continues without losing an event. Only the last event of a page has the cursor after the page: from the
    * cursor of an earlier one, the events of the page come again, with the same `id`.
    */
   cursor: string;
@@ -44,7 +44,7 @@ export type Answer<O extends Operation> = operations[O] extends { responses: inf
 export interface Options {
   /** Sent as Bearer token. Space around it is dropped. */
   token?: string;
-  /** For how many milliseconds a call that fails is repeated, where that is harmless: 30,000 if absent. 0: not at all. */
+  /** For how many milliseconds a call that fails is repeated, if that is safe: 30,000 if absent. 0: not at all. */
   patience?: number;
   /** Makes the requests, for example signed for AWS; the global one if absent. It must not follow redirects. */
   fetch?: typeof fetch;
@@ -60,7 +60,7 @@ const firstPause = 200;
 const longestPause = 10_000;
 /** How long one request waits for an event, in seconds. */
 const longPoll = 20;
-/** A wait so short that the server has not waited, in milliseconds. */
+/** In milliseconds: a server that answers without events sooner than this has not waited. */
 const notWaited = 2000;
 /**
  * How many pages without an event, in a row and each with more behind it, are asked for without a pause: a feed of rare
@@ -77,7 +77,7 @@ const maxRefusal = 1 << 20;
 const mostEmpty = 10_000;
 
 /**
- * A client of one fedpost. A call that is harmless to repeat is repeated while nobody answers, or the answer is 429 or 5xx:
+ * A client of one fedpost. A call that is safe to repeat is repeated while nobody answers, or the answer is 429 or 5xx:
  * what reads, what sets a state, and `send` and `sendMany`, which give their activity a deduplication key if it has none.
  * `Retry-After` is obeyed, up to 5 minutes. Other calls are repeated only after a 429. What fedpost refuses is thrown as
  * FedpostError. A redirect is not followed: it would take a token or a private key to another server.
@@ -169,14 +169,14 @@ export class Fedpost {
    */
   async *pages<O extends Operation, F extends keyof Answer<O> & string>(operation: O, field: F, input?: Input<O>, options: CallOptions = {}): AsyncGenerator<Answer<O>[F] extends (infer T)[] ? T : never, void, void> {
     const call = { ...(input as Call | undefined), query: { ...(input as Call | undefined)?.query } };
-    // Cursors that go round in a circle are found by keeping one, that of page 1, 2, 4, 8 and so on (Brent).
+    // A cursor that comes again is found by Brent's algorithm: the cursor of page 1, 2, 4, 8 and so on is kept.
     let [kept, keep, empty] = ["", 1, 0];
     for (let n = 1; ; n++) {
       const page = having(field, "array", await this.#repeated(operation, call, options, this.#patience));
       yield* page[field] as never[];
       const { nextCursor } = page as { nextCursor?: string };
       if (!nextCursor) return;
-      if (nextCursor === kept) throw notFedpost(200, `its pages go in a circle: ${quoted(nextCursor)} comes twice as nextCursor`);
+      if (nextCursor === kept) throw notFedpost(200, `its pages repeat: ${quoted(nextCursor)} comes twice as nextCursor`);
       empty = (page[field] as never[]).length > 0 ? 0 : empty + 1;
       if (empty === mostEmpty) throw notFedpost(200, `${empty} pages in a row have no entry`);
       if (n === keep) [kept, keep] = [nextCursor, 2 * keep];
@@ -185,10 +185,10 @@ export class Fedpost {
   }
 
   /**
-   * Follows the feed of events behind a cursor: the `cursor` of an event that was handled; "" for the oldest that is kept
-   * (30 days), or "now". It waits for what comes, and, once fedpost has answered this client, while it cannot be reached. It
-   * throws where nobody answers at first for as long as the client's `patience`, where fedpost refuses the request, and where
-   * what answers is no feed that moves on. It ends when `signal` aborts.
+   * Follows the feed of events after a cursor: the `cursor` of an event that was handled; "" for the oldest that is kept
+   * (30 days), or "now". It waits for new events and, once fedpost has answered this client, for fedpost itself. It throws
+   * if there is no first answer within the client's `patience`, if fedpost refuses the request, and if the cursor does not
+   * move on. It ends when `signal` aborts.
    */
   async *events(after: string, options: CallOptions & { types?: EventType[] } = {}): AsyncGenerator<FeedEvent, void, void> {
     const query: { after: string; type?: string; wait?: number } = { after };
@@ -200,7 +200,7 @@ export class Fedpost {
       try {
         const page = having("next", "string", having("events", "array", await this.#repeated("listEvents", { query }, options, this.#answered ? 0 : this.#patience)));
         if (page.next === "" || (page.next === query.after && (page.more || page.events.length > 0))) {
-          throw notFedpost(200, `the feed stands still: next is ${quoted(page.next)} again`);
+          throw notFedpost(200, `the feed does not move on: next is ${quoted(page.next)} again`);
         }
         if (!page.events.every((event) => typeof event === "object" && event !== null)) throw notFedpost(200, "its events are none");
         pause = firstPause;

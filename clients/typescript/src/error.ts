@@ -14,7 +14,7 @@ function cleaned(text: string): string {
 export class FedpostError extends Error {
   override readonly name = "FedpostError";
   readonly status: number;
-  /** A URI by which programs tell kinds of refusals apart. */
+  /** A URI by which programs distinguish kinds of refusals. */
   readonly type: string;
   readonly title: string;
   readonly detail: string | undefined;

@@ -3,7 +3,7 @@ import type { operations } from "./api.js";
 
 export type Operation = keyof operations;
 
-/** A method, a path, and whether the call is harmless to repeat whatever became of it. */
+/** A method, a path, and whether the call is safe to repeat whatever became of it. */
 type Route = readonly [method: "GET" | "POST" | "PUT" | "DELETE", path: string, harmless: boolean];
 
 export const routes: Readonly<Record<Operation, Route>> = {

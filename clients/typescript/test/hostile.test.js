@@ -97,7 +97,7 @@ test("pages that go in a circle end in an error", async (t) => {
     let n = 0;
     await assert.rejects(async () => {
       for await (const _ of new Fedpost(url).pages("listServers", "servers")) n++;
-    }, { message: /^200 Not an answer of fedpost: its pages go in a circle: "[ab]" comes twice as nextCursor$/ });
+    }, { message: /^200 Not an answer of fedpost: its pages repeat: "[ab]" comes twice as nextCursor$/ });
     assert.ok(n >= Object.keys(next).length && n <= 2 * Object.keys(next).length, `${n} entries`);
   }
   const odd = await serve(t, (_, res) => json(res, 200, { servers: null }));

@@ -115,7 +115,7 @@ func watch(ctx context.Context, o Options, sent []submitted, servers []*sample) 
 		select {
 		case <-ctx.Done():
 			if err != nil {
-				return fmt.Errorf("the demo did not finish in time; last look: %w", err)
+				return fmt.Errorf("the demo did not finish in time; the last error: %w", err)
 			}
 			return unfinished(rows)
 		case <-tick.C:
@@ -168,7 +168,7 @@ func summary(o Options, started time.Time, rows []row) error {
 	for _, r := range rows {
 		counts[r.state]++
 	}
-	text := fmt.Sprintf("All %d recipients are where they should be after %.1f s: %d delivered, %d failed (gone for good), %d parked (its server hangs; it is probed until it is back).",
+	text := fmt.Sprintf("All %d recipients are where they should be after %.1f s: %d delivered, %d failed (gone for good), %d parked (their server hangs; fedpost probes it until it is back).",
 		len(rows), time.Since(started).Seconds(), counts["delivered"], counts["failed"], counts["parked"])
 	fmt.Fprintf(o.Out, "\n%s\n", o.Wrapped(text, 0))
 	return nil

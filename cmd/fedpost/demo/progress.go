@@ -17,8 +17,8 @@ type row struct {
 
 func (r row) done() bool { return r.state == r.want }
 
-// progress shows the recipients: as a table that is redrawn in place on a
-// terminal, else as one plain line for every change, which is what a log wants.
+// progress shows the recipients: as a table that is redrawn in place on a terminal, else as one
+// line for every change, as in a log.
 type progress struct {
 	out      io.Writer
 	terminal bool

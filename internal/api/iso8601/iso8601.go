@@ -27,7 +27,7 @@ var (
 // smallest unit only. The library that is used after it would read PT1H1H as two hours.
 var grammar = regexp.MustCompile(`^-?P(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(\d+H)?(\d+M)?(\d+S)?)?$`)
 
-// fraction is behind the last number.
+// fraction matches a fraction of the last number.
 var fraction = regexp.MustCompile(`(\d)[.]\d+([A-Z])$`)
 
 // Parse reads ISO 8601 into its units; the caller decides how long a month is. Its

@@ -82,7 +82,7 @@ func waiting(p parking.Parked) client.WaitingDelivery {
 	return d
 }
 
-// A cursor is a shard and the cursor in it, encoded so that clients make none.
+// A cursor is a shard and the cursor in it, encoded so that clients do not make their own.
 func formatWaitingCursor(shard int, after string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(shard) + " " + after))
 }

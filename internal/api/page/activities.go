@@ -16,7 +16,7 @@ import (
 )
 
 type activityList struct {
-	ID, Actor, Since, State string // what is sought
+	ID, Actor, Since, State string // what the visitor searches for
 	Sinces, States          []choice
 	Found                   []foundActivity
 	Next                    string
@@ -27,7 +27,7 @@ type foundActivity struct {
 	Counted []counted
 }
 
-// sinces are how far back activities are sought.
+// sinces are how far back activities are searched.
 var sinces = []choice{{"1h", "the last hour"}, {"1d", "the last day"}, {"7d", "the last 7 days"}, {"60d", "the last 60 days"}}
 
 var sinceTimes = map[string]time.Duration{"1h": time.Hour, "1d": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "60d": 60 * 24 * time.Hour}

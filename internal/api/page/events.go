@@ -16,7 +16,7 @@ import (
 type eventList struct {
 	Filters []filter
 	Events  []client.Event
-	// Stream is where the events that follow come from.
+	// Stream is the address of the events that follow.
 	Stream string
 }
 

@@ -49,7 +49,7 @@ type Plan struct {
 	Answer     Times   `json:"answer"`     // how long the servers take to answer
 	Sick       float64 `json:"sick"`       // share of the servers that never answer
 	Body       int     `json:"body"`       // bytes of an activity
-	Beside     int     `json:"beside"`     // recipients of one more activity, handed over first, whose times do not count
+	Beside     int     `json:"beside"`     // recipients of one more activity, sent first, whose times do not count
 }
 
 // Bounds of a plan, against mistyped numbers.
@@ -90,7 +90,7 @@ func (p Plan) Check() error {
 		faults = append(faults, fmt.Errorf("%d activities to %d recipients are more than %d deliveries", p.Activities, p.Recipients, MaxDeliveries))
 	}
 	if !(p.Sick >= 0 && p.Sick < 1) {
-		faults = append(faults, fmt.Errorf("sick is %v, it can be 0 up to, and without, 1", p.Sick))
+		faults = append(faults, fmt.Errorf("sick is %v; it has to be at least 0 and less than 1", p.Sick))
 	}
 	if !(p.Rate >= 0 && p.Rate <= 100_000) {
 		faults = append(faults, fmt.Errorf("rate is %v calls a second, it can be 0 to 100000", p.Rate))
@@ -175,7 +175,7 @@ type Result struct {
 	Faults []string `json:"faults,omitempty"`
 }
 
-// inCalls is Waiting in times of Accepting.
+// inCalls is Waiting as a multiple of Accepting.
 func (r Result) inCalls() float64 { return r.Waiting.P50 / max(r.Accepting.P50, 1e-6) }
 
 // Usage is what the server's process used during a run.

@@ -18,7 +18,7 @@ type Report struct {
 }
 
 // ErrFaults says that a run lost, doubled, reordered or changed something.
-var ErrFaults = errors.New("deliveries went wrong, so these figures count for nothing")
+var ErrFaults = errors.New("deliveries went wrong, so these figures are not valid")
 
 // Err returns an error that wraps ErrFaults if a run has faults.
 func (r Report) Err() error {

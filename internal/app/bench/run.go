@@ -144,7 +144,7 @@ func (r *run) load(ctx context.Context) {
 	callers.Wait()
 }
 
-// call hands one activity over.
+// call submits one activity.
 func (r *run) call(ctx context.Context, caller, n int) error {
 	s := client.Submission{Activity: bodyOf(n, r.Body), KeyID: r.key, Recipients: make([]client.Recipient, r.recipients(n))}
 	for i := range s.Recipients {

@@ -14,7 +14,7 @@ import (
 const ticks = 100
 
 // processor is the processor time that a process and those it has started have used, user
-// and system, and whether it is known here: only Linux tells.
+// and system, and whether it is known: only on Linux.
 func processor(pid int) (time.Duration, bool) {
 	own, known := read(pid)
 	used := own.used

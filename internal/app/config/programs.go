@@ -140,7 +140,7 @@ func (a *Access) check(r *report) {
 		case a.Token == "":
 			r.add(t.name, "is set without FEDPOST_API_TOKEN, so nobody could operate this server", "set FEDPOST_API_TOKEN, too")
 		case held[t.token] != "":
-			r.add(t.name, "is the same as "+held[t.token]+", so their roles cannot be told apart", "set each to a random one: openssl rand -hex 32")
+			r.add(t.name, "is the same as "+held[t.token]+", so their roles cannot be distinguished", "set each to a random one: openssl rand -hex 32")
 		}
 		held[t.token] = t.name
 	}
@@ -162,7 +162,7 @@ func (m *Metrics) check(r *report) { r.token("METRICS_NAMESPACE", m.Namespace, 2
 
 // Log says what the functions log on AWS. `fedpost` has --log-level.
 type Log struct {
-	Level Level `env:"LOG_LEVEL" envDefault:"WARN" help:"the lowest level of log lines: DEBUG, INFO (also each delivery), WARN or ERROR; metrics are printed at each"`
+	Level Level `env:"LOG_LEVEL" envDefault:"WARN" help:"the lowest level of log lines: DEBUG, INFO (also each delivery), WARN or ERROR; metrics are printed at each level"`
 }
 
 // Level is a level of log lines.

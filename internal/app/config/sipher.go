@@ -104,13 +104,13 @@ func (r *report) identity(err error) {
 type Sipher struct {
 	Threats      string `env:"SIPHER_THREAT_POLICIES" help:"a JSON object that changes what is done about an unhealthy server, by reason, such as {\"TIMEOUT\":{\"proxyEligible\":true,\"directHealthCheckable\":true}}"`
 	Deliveries   int    `env:"SIPHER_DELIVERY_CONCURRENCY" envDefault:"10" min:"1" max:"256" help:"how many Sipher jobs one process delivers at a time, at most half of them to one server: 1 to 256"`
-	Probes       int    `env:"SIPHER_PROBE_CONCURRENCY" min:"1" max:"64" help:"how many Sipher servers the health check asks at a time: 1 to 64"`
+	Probes       int    `env:"SIPHER_PROBE_CONCURRENCY" min:"1" max:"64" help:"how many Sipher servers are checked at a time: 1 to 64"`
 	Checks       int    `env:"SIPHER_CHECK_LIMIT" min:"1" max:"100" help:"how many failed checks of a Sipher server end its checks, until the next failed delivery to it: 1 to 100"`
 	DiscoverRate int    `env:"SIPHER_DISCOVER_RATE" envDefault:"60" min:"1" max:"6000" help:"how many requests a minute one address may make to /discover: 1 to 6000"`
 }
 
 func (s *Sipher) check(r *report) {
 	if _, err := peers.ParsePolicies(s.Threats); err != nil {
-		r.add("SIPHER_THREAT_POLICIES", "cannot be used: "+err.Error(), "mend it, or remove it for the protocol's own policies")
+		r.add("SIPHER_THREAT_POLICIES", "cannot be used: "+err.Error(), "correct it, or remove it for the protocol's own policies")
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"fedpost/internal/api"
 )
 
-// boundedListener limits the open connections to most, and the untrusted ones of local clients,
-// and those of others, to three quarters of it, so that clients with a token and local clients
-// can always connect.
+// boundedListener limits the open connections to most. The untrusted ones of local clients may be
+// three quarters of that, and so may those of other clients: clients with a token, and local
+// clients, can always connect.
 //
 // A connection is trusted while a request of it is answered: once the request is authorised
 // where a token is set, else once it is read to its end. Trusted connections are never closed.

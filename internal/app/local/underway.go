@@ -51,7 +51,7 @@ func (u *underway) String() string {
 	}
 	for _, name := range topology.Sources {
 		if n := u.inMessages[name].Load(); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d messages of the queue %s, which are received again after the next start", n, name))
+			parts = append(parts, fmt.Sprintf("%d of the messages of the queue %s, which are received again after the next start", n, name))
 		}
 	}
 	if len(parts) == 0 {

@@ -52,7 +52,7 @@ func TestAStopSaysWhatItCutsOff(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	err = s.Stop(over)
-	if !errors.Is(err, ErrCutOff) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "1 of the API's requests; 1 messages of the queue low, which are received again") {
+	if !errors.Is(err, ErrCutOff) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "1 of the API's requests; 1 of the messages of the queue low, which are received again") {
 		t.Errorf("the stop says %v", err)
 	}
 	close(release)

@@ -132,7 +132,7 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("another call with this deduplication key is in progress, or ended without saying how; try again in %s", e.RetryAfter)
+	return fmt.Sprintf("another call with this deduplication key is in progress, or ended without an answer; try again in %s", e.RetryAfter)
 }
 
 // DuplicateError names the activity of a key that was used.

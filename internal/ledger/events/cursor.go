@@ -9,7 +9,7 @@ import (
 // make polling the feed more expensive, because a poll reads the end of each.
 const Shards = 8
 
-// Position is a place in a log: behind the item Number or, if Within is not 0, behind the
+// Position is a place in a log: after the item Number or, if Within is not 0, after the
 // first Within events of that item.
 type Position struct {
 	Number uint64

@@ -22,7 +22,7 @@
 // An end is recorded first, then appended to a log (Store.AppendEnds), and then its queue message is
 // deleted. If a process dies in between, whoever receives the message again appends the recorded
 // end. The log of an end follows from its activity. A writer reads its log back to the time of the
-// end, leaves out the events that it finds, and puts the others behind the last item. If another
+// end, leaves out the events that it finds, and puts the others after the last item. If another
 // writer was faster, the number is taken, and the writer reads again. So of two writers of the same
 // end, one finds the other's event. The time of an item is never before that of its ends, so
 // reading back to the time of the end is enough.
@@ -237,7 +237,7 @@ func name(parts ...string) string {
 // Page is a part of the feed.
 type Page struct {
 	Events []Event
-	// Next is the cursor behind Events. It is never empty.
+	// Next is the cursor after Events. It is never empty.
 	Next string
 	// More is true if there is more to read at once.
 	More bool
@@ -254,6 +254,6 @@ type Store interface {
 	// Events returns up to limit events after a cursor, the oldest first; an empty cursor is
 	// the beginning of the feed. The error wraps ErrBadCursor.
 	Events(ctx context.Context, after string, limit int) (Page, error)
-	// EventsEnd returns the cursor behind all events.
+	// EventsEnd returns the cursor after all events.
 	EventsEnd(ctx context.Context) (string, error)
 }

@@ -10,7 +10,7 @@ import (
 type Feed struct {
 	Store    Store
 	Notifier *Notifier
-	// Every is how often a reader that waits looks again by itself. Default 2 s.
+	// Every is how often a reader that waits polls. Default 2 s.
 	Every time.Duration
 }
 
@@ -104,7 +104,7 @@ func (f Feed) some(ctx context.Context, after string, q Query, most int) (p Page
 				continue
 			}
 			if len(wanted) == most {
-				limit = i // only cursors behind a page are known, so the page ends before this one
+				limit = i // only cursors after a page are known, so the page ends before this one
 				break
 			}
 			wanted = append(wanted, e)

@@ -105,7 +105,7 @@ func OnNotify(ctx context.Context, n *Notifier, log *slog.Logger, f func(context
 			return
 		case <-pause.C:
 		}
-		next = n.Next() // before f looks, which then misses nothing
+		next = n.Next() // before f reads, so that f misses nothing
 		if err := f(ctx); err != nil && ctx.Err() == nil {
 			log.WarnContext(ctx, "events could not be passed on at once", "error", err)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // Moved is a webhook on its way to another installation, where its secrets are sealed anew. Its cursor
-// stays behind.
+// is not exported.
 type Moved struct {
 	ID        string        `json:"id"`
 	URL       string        `json:"url"`

@@ -34,11 +34,11 @@ type Sending struct {
 	Test bool
 }
 
-// Pump hands new events to webhooks, and disables webhooks that fail for too long.
+// Pump queues requests for new events to webhooks, and disables webhooks that fail for too long.
 type Pump struct {
 	Store Store
 	Feed  Feed
-	// Hand puts requests on their queue. Repeating it is harmless.
+	// Hand puts requests on their queue. It may be repeated.
 	Hand func(ctx context.Context, all []Sending) error
 	// Counted, if set, is called with Trouble and the number of webhooks that have failed for
 	// troubledAfter or are disabled, unless it is zero.

@@ -16,7 +16,7 @@ import (
 type Registry struct {
 	Store
 	Sealer keys.Sealer
-	// Tail returns the cursor behind all events that there are.
+	// Tail returns the cursor after all events that there are.
 	Tail func(ctx context.Context) (string, error)
 	// Since returns the cursor before the first event at a time or later.
 	Since func(ctx context.Context, at time.Time) (string, error)
@@ -93,7 +93,7 @@ func (r Registry) Put(ctx context.Context, id string, s Settings) (w Webhook, se
 // time is sent again.
 const handedBefore = time.Hour
 
-// catchUp sets w back to where it began to fail, if what was handed over since is not sent any more:
+// catchUp sets w back to where it began to fail, if what was queued since is not sent any more:
 // because w was disabled, or because its URL changes.
 func (r Registry) catchUp(ctx context.Context, w *Webhook, url string) (err error) {
 	switch {

@@ -6,7 +6,7 @@
 // protocol, and its own deliveries make no events.
 //
 // A Pump follows the feed of events with one cursor per webhook. An activity's id follows from its
-// webhook and event, so a pump that dies before it saves its cursor hands over the same activity
+// webhook and event, so a pump that dies before it saves its cursor queues the same activity
 // again, which is sent once. A request with several events may be repeated with others; receivers
 // recognize events by their ids, as Standard Webhooks demands.
 package webhook
@@ -34,7 +34,7 @@ type Webhook struct {
 	Secrets   []Secret  `json:"secrets"`
 	CreatedAt time.Time `json:"created"`
 
-	// Cursor is behind the last event that was handed over.
+	// Cursor is after the last event that was queued.
 	Cursor string `json:"cursor"`
 	// FailingSince is when the first request failed since the last success; zero: none has.
 	FailingSince time.Time `json:"failing,omitzero"`
@@ -42,7 +42,7 @@ type Webhook struct {
 	// DisabledAt is when it was disabled because it failed for GiveUp; zero: it is not.
 	DisabledAt time.Time `json:"disabled,omitzero"`
 	// Anew is when it last was disabled, or began to fail before its URL was changed; zero: never.
-	// What was handed over before Anew is not sent, and the ids of later requests contain it.
+	// What was queued before Anew is not sent, and the ids of later requests contain it.
 	Anew time.Time `json:"anew,omitzero"`
 
 	// Version fences saves; empty if it is new.

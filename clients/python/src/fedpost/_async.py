@@ -21,7 +21,7 @@ from .types import Accepted, AcceptedBatch, Activity, ActivityPubSubmission, Bat
 class AsyncFedpost:
     """Fedpost for asyncio.
 
-    A call that is harmless to repeat is repeated for ``patience`` seconds while nobody answers, or the answer is 429 or
+    A call that is safe to repeat is repeated for ``patience`` seconds while nobody answers, or the answer is 429 or
     5xx: what reads, what sets a state, and ``send`` and ``send_many``, which give their activity a deduplication key if
     it has none. ``Retry-After`` is obeyed, up to 5 minutes. Other calls are repeated only after a 429. What fedpost
     refuses is raised as FedpostError. A redirect is not followed: it would take a token or a private key to another
@@ -98,12 +98,12 @@ class AsyncFedpost:
             pause = min(2 * pause, 5.0)
 
     async def events(self, after: str, *, types: Sequence[str] = ()) -> AsyncIterator[FeedEvent]:
-        """Follows the feed of events behind a cursor, without end: cancel the task to stop.
+        """Follows the feed of events after a cursor, without end: cancel the task to stop.
 
         ``after`` is the ``cursor`` of an event that was handled; "" for the oldest that is kept (30 days), or "now".
-        It waits for what comes, and, once fedpost has answered this client, while it cannot be reached. It raises where
-        nobody answers at first for as long as the client's ``patience``, where fedpost refuses the request, and where
-        what answers is no feed that moves on.
+        It waits for new events and, once fedpost has answered this client, for fedpost itself. It raises if there is no
+        first answer within the client's ``patience``, if fedpost refuses the request, and if the cursor does not move
+        on.
         """
         query: dict[str, Any] = {"after": after, "type": ",".join(types)}
         pause, empty = _core.FIRST_PAUSE, 0

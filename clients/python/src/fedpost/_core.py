@@ -223,7 +223,7 @@ def page_after(after: str, got: Any) -> Any:
     """Returns a page of the feed that leads beyond the cursor ``after``, and raises for any other answer."""
     page = having("next", str, having("events", list, got))
     if not page["next"] or (page["next"] == after and (page.get("more") or page["events"])):
-        raise not_fedpost(200, f'the feed stands still: next is "{page["next"][:100]}" again')
+        raise not_fedpost(200, f'the feed does not move on: next is "{page["next"][:100]}" again')
     _cursor(page["next"])
     if not all(isinstance(event, dict) for event in page["events"]):
         raise not_fedpost(200, "its events are none")
@@ -241,17 +241,17 @@ class Pages:
     """Which page of a list comes next."""
 
     def __init__(self) -> None:
-        # Cursors that go round in a circle are found by keeping one, that of page 1, 2, 4, 8 and so on (Brent).
+        # A cursor that comes again is found by Brent's algorithm: the cursor of page 1, 2, 4, 8 and so on is kept.
         self._kept, self._keep, self._page, self._empty = "", 1, 0, 0
 
     def after(self, page: Mapping[str, Any], field: str) -> str | None:
-        """The cursor of the page behind one; None behind the last."""
+        """The cursor of the next page; None after the last."""
         cursor = page.get("nextCursor")
         if not cursor:
             return None
         cursor = _cursor(cursor)
         if cursor == self._kept:
-            raise not_fedpost(200, f'its pages go in a circle: "{cursor[:100]}" comes twice as nextCursor')
+            raise not_fedpost(200, f'its pages repeat: "{cursor[:100]}" comes twice as nextCursor')
         self._page += 1
         self._empty = 0 if page[field] else self._empty + 1
         if self._empty == MOST_EMPTY:

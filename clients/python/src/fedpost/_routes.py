@@ -1,4 +1,4 @@
-"""Every operation of docs/openapi.yaml: its method, its path, and whether it is harmless to repeat."""
+"""Every operation of docs/openapi.yaml: its method, its path, and whether it is safe to repeat."""
 
 from typing import Literal, TypeAlias
 
@@ -29,7 +29,7 @@ ROUTES: dict[Operation, tuple[str, str, bool]] = {
     "listEvents": ("GET", "/v1/events", True),
     "listWebhooks": ("GET", "/v1/webhooks", True),
     "getWebhook": ("GET", "/v1/webhooks/{id}", True),
-    "putWebhook": ("PUT", "/v1/webhooks/{id}", False),  # it may make a secret, which is told once
+    "putWebhook": ("PUT", "/v1/webhooks/{id}", False),  # it may make a secret, which is shown once
     "deleteWebhook": ("DELETE", "/v1/webhooks/{id}", False),
     "testWebhook": ("POST", "/v1/webhooks/{id}/test", False),
     "listDeadLetters": ("GET", "/v1/dead-letters", True),

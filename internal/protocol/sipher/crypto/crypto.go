@@ -6,7 +6,7 @@
 //
 // An envelope is sealed with X25519 to the recipient's public key, NaCl's HSalsa20 step
 // (box.Precompute), HKDF-SHA256 and AES-256-GCM. Without the HSalsa20 step a program understands only
-// itself, so tests hold this package to vectors made elsewhere.
+// itself, so tests compare this package with vectors from elsewhere.
 //
 // An identity is one origin, one Ed25519 pair and one X25519 pair. The protocol has no key ids and no
 // expiry, and other servers pin the keys that they see first, so every setting is checked before
