@@ -88,7 +88,7 @@ func (b *book) inOrder(latest map[orderedAt]int, at orderedAt, d delivery, host 
 	latest[at] = max(latest[at], d.activity)
 }
 
-// fail records that a delivery was not taken. An inbox that throttles leaves its host's line at once.
+// fail records that a delivery was not taken. An inbox that throttles leaves its host's order at once.
 func (b *book) fail(d delivery, throttled bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

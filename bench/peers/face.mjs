@@ -1,5 +1,5 @@
 // What `fedpost bench --server` needs of a program that it measures: the line that says
-// where it listens, and of fedpost's API the calls that make a key and hand over an
+// where it listens, and of fedpost's API the calls that make a key and submit an
 // activity. What a peer does behind them is its own.
 import { generateKeyPairSync } from "node:crypto";
 import { createServer } from "node:http";

@@ -156,7 +156,7 @@ func (s settings) onAWS(ctx context.Context, at local.ListenConfig, allowPrivate
 
 func (s settings) embedded(ctx context.Context, dir string, at local.ListenConfig, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	if err := local.CheckRestored(dir); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.ListenConfi
 // only, which is the same for all of them.
 func (s settings) onPostgres(ctx context.Context, dir string, at local.ListenConfig, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	engine, err := postgres.Open(ctx, s.Database.URL, postgres.Options{Schema: s.Database.Schema, Queues: sharedQueues(), Type: s.Queueing.Kind(), OutboxRetention: s.Database.OutboxRetention, Log: log})
 	if err != nil {
@@ -222,7 +222,7 @@ func (s settings) onPostgres(ctx context.Context, dir string, at local.ListenCon
 }
 
 // sealingKey is the file of the sealing key: systemd's credential, if there is one, else
-// in the data directory.
+// in the data folder.
 func sealingKey(dir string) string {
 	if file, ok := config.Credential(local.SealingKey); ok {
 		return file

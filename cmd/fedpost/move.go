@@ -111,7 +111,7 @@ func (r records) engine(ctx context.Context, database string, a access) (*sqlite
 		return nil, err
 	}
 	if err := os.MkdirAll(r.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	return sqlite.Open(ctx, database, sqlite.Options{Queues: queues(), Type: c.Queueing.Kind()})
 }

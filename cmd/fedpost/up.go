@@ -23,7 +23,7 @@ type up struct {
 	Listen       string `help:"Address to listen on, or unix:PATH for a Unix socket. Other addresses than loopback need FEDPOST_API_TOKEN." default:"127.0.0.1:8080" env:"FEDPOST_LISTEN"`
 	TLSCert      string `name:"tls-cert" help:"Serve HTTPS with the certificate chain in this PEM file. It is read again when it changes." placeholder:"FILE" and:"tls" env:"FEDPOST_TLS_CERT"`
 	TLSKey       string `name:"tls-key" help:"The private key of --tls-cert, PEM." placeholder:"FILE" and:"tls" env:"FEDPOST_TLS_KEY"`
-	Data         string `help:"Directory of the database, unless it is PostgreSQL, and of sealing.key, which encrypts signing keys. Back up both." default:"./data" type:"path"`
+	Data         string `help:"Data folder: has the database, unless it is PostgreSQL, and sealing.key, which encrypts signing keys. Back up both." default:"./data" type:"path"`
 	Database     string `help:"PostgreSQL database to run on instead of a file. Put a password into DATABASE_URL: other users of the machine can see flags." placeholder:"URL"`
 	AllowPrivate bool   `help:"Allow plain http and private addresses, for trials."`
 	CPUProfile   string `name:"cpu-profile" help:"Write a processor profile to this file at the end, for go tool pprof." type:"path" placeholder:"FILE"`

@@ -40,7 +40,7 @@ deb=$(find "$dist" -name "fedpost_*_$arch.deb")
 dpkg -i "$deb"
 [[ $(fedpost version) == "fedpost $version ("* ]] || fail "fedpost version says $(fedpost version)"
 [[ $(stat -c %a:%s /etc/fedpost/api-token) == 600:64 ]] || fail "the token is $(stat -c 'mode %a, %s bytes' /etc/fedpost/api-token)"
-[[ ! -e /var/lib/fedpost ]] || fail "the package itself made the data directory"
+[[ ! -e /var/lib/fedpost ]] || fail "the package itself made the data folder"
 
 # The manual page and the completions are where programs look.
 zcat /usr/share/man/man1/fedpost.1.gz | groff -man -ww -Tutf8 -P-cbou >"$work/page" 2>"$work/complaints"

@@ -57,8 +57,7 @@ type Options struct {
 	Protocols  protocol.Set
 	// Routes of other packages.
 	Routes []Route
-	// Refuses returns an error if fedpost would not connect to an inbox's address; nil: it connects
-	// to all.
+	// Refuses returns an error if fedpost refuses an inbox's address; nil: it refuses none.
 	Refuses func(inbox string) error
 
 	// Writable returns an error if the table cannot be written. /healthz calls it at most

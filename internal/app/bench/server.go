@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Server is a fedpost of the measurement's own: a process with a fresh data directory.
+// Server is a fedpost of the measurement's own: a process with a fresh data folder.
 type Server struct {
 	URL string
 	PID int
