@@ -20,8 +20,6 @@ const (
 	// commit, the next writes gather: more writers would make smaller groups, which cost more
 	// for each write. See bench/README.md.
 	writers = 3
-	// unsyncedWriters is how many more are for writes that need no sync.
-	unsyncedWriters = 1
 	// readers is how many round trips of small reads a process has under way.
 	readers = 3
 	// maxGroup bounds how many calls share a transaction, and so how long the first of them
@@ -120,19 +118,10 @@ func (g *groups) stop() {
 	g.done.Wait()
 }
 
-// noSync lets a transaction commit without a sync. A crash of the server may undo it, together with all
-// later ones up to the next sync, although the processes that work on the server go on.
-const noSync = `SET LOCAL synchronous_commit = off`
-
-// commit runs a group in one transaction, behind some settings. If the server refuses a statement, each
-// op runs in a transaction of its own, so that only the refused op fails.
-func (e *Engine) commit(group []*op, settings ...string) {
-	err := e.batch(context.Background(), func(b *pgx.Batch) {
-		for _, set := range settings {
-			b.Queue(set)
-		}
-		queueAll(b, group)
-	})
+// commit runs a group in one transaction. If the server refuses a statement, each op runs in a
+// transaction of its own, so that only the refused op fails.
+func (e *Engine) commit(group []*op) {
+	err := e.batch(context.Background(), func(b *pgx.Batch) { queueAll(b, group) })
 	if refused(err) && len(group) > 1 {
 		for _, o := range group {
 			e.commit([]*op{o})

@@ -37,7 +37,7 @@ func (q *mq) discard() string { return strings.ReplaceAll(discard, "leases", q.l
 // of other calls, on a FIFO queue in a transaction that locks the group first.
 func (q *mq) onMessage(ctx context.Context, h queue.Handle, statements func(*pgx.Batch)) error {
 	if !q.fifo {
-		return q.unsynced.submit(ctx, "lease "+queue.MessageID(h.Seq), statements)
+		return q.writes.submit(ctx, "lease "+queue.MessageID(h.Seq), statements)
 	}
 	groups := [][]byte{h.Group}
 	return q.batch(ctx, func(b *pgx.Batch) {

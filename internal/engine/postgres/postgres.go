@@ -78,7 +78,6 @@ type Engine struct {
 
 	pool     *pgxpool.Pool
 	writes   *groups
-	unsynced *groups
 	reads    *groups
 	wake     *wakeup.Notifier
 	notifier *notifier
@@ -122,8 +121,7 @@ func (e *Engine) open(ctx context.Context, url string) error {
 		err = e.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { _, err := e.learnEpoch(ctx, c); return err })
 	}
 	if err == nil {
-		e.writes = newGroups(writers, func(group []*op) { e.commit(group) })
-		e.unsynced = newGroups(unsyncedWriters, func(group []*op) { e.commit(group, noSync) })
+		e.writes = newGroups(writers, e.commit)
 		e.reads = newGroups(readers, e.read)
 	}
 	if err == nil && !e.asIs {
@@ -161,7 +159,6 @@ func (e *Engine) Close() error {
 		close(e.stopped)
 		e.notifier.stop()
 		e.writes.stop()
-		e.unsynced.stop()
 		e.reads.stop()
 		e.pool.Close()
 	})
