@@ -199,7 +199,9 @@ func (s *soak) tookBy(kind string) (sum int) {
 func (s *soak) ends() map[string]map[string]int {
 	s.t.Helper()
 	states := map[string]map[string]int{}
-	deadline := time.Now().Add(giveUp + 10*time.Minute)
+	// What has died for a server that is back is released a thousand at a time, every other minute.
+	most := time.Duration(s.planned.Load()) / time.Duration(len(s.servers))
+	deadline := time.Now().Add(giveUp + 10*time.Minute + most*2*time.Minute/1000)
 	lost := 0
 	for id, of := range s.accepted {
 		e2e.Await(s.t, time.Until(deadline), "activity "+id, func() (bool, string) {

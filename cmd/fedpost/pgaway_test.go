@@ -66,8 +66,14 @@ func TestACrashUnderLoadLosesNothingOnPostgreSQL(t *testing.T) {
 		before, _ := inbox.count()
 		arrived(before + 20)
 		server.Stop("immediate")
-		refusedAway(t, fedpost, inbox.url)
-		time.Sleep(away)
+		for back := time.After(away); back != nil; {
+			refusedAway(t, fedpost, inbox.url)
+			select {
+			case <-back:
+				back = nil
+			case <-time.After(10 * time.Second):
+			}
+		}
 		server.Start()
 		arrived(before + 40)
 	}
