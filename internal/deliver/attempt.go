@@ -31,9 +31,9 @@ func (v *invocation) attempt(ctx context.Context, u *unit, j *job, try protocol.
 	}
 	j.out = v.contain(ctx, u, j, try)
 	j.answered = time.Now()
-	v.lessons.learnOfInbox(u, j)
+	lessons{v.Engine}.learnOfInbox(u, j)
 	if j.out.Try != outcome.Waiting {
-		v.lessons.learn(u, j)
+		lessons{v.Engine}.learn(u, j)
 	}
 	switch {
 	case j.out.Try == outcome.Made:

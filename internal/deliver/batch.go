@@ -154,7 +154,7 @@ func (v *invocation) contained(ctx context.Context, m queue.Received) (d intake.
 }
 
 func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.Received) *invocation {
-	v := &invocation{Engine: e, from: from, admission: e.schedulers.scheduler(from)}
+	v := &invocation{Engine: e, from: from, admission: e.schedulers.Of(from)}
 	v.journal, v.feed = e.newJournal(ctx, from, batch), &feed{Engine: e, from: from}
 	if end, ok := ctx.Deadline(); ok {
 		// Deadlines are wall-clock times; Now may be another clock.

@@ -124,27 +124,26 @@ func (l Limits) Complete() Limits {
 	return l
 }
 
-// schedulers returns schedulers for a process with few invocations at once, as on Lambda, or with
-// hundreds, if PerQueue is set.
-func (l Limits) schedulers(budget int, now func() time.Time) *schedulers {
+// bounds are those of a process with few invocations at once, as on Lambda, or with hundreds, if
+// PerQueue is set.
+func (l Limits) bounds(budget int) admission.Bounds {
 	b := admission.Bounds{Places: l.InFlight, PerHostMost: l.PerHost}
 	if l.PerQueue > 0 {
 		b = admission.ForHundreds(l.PerQueue, l.PerHost)
 	}
-	return &schedulers{bounds: b.Shared(runtime.GOMAXPROCS(0), budget), now: now, of: map[queue.Name]*admission.Scheduler{}}
+	return b.Shared(runtime.GOMAXPROCS(0), budget)
 }
 
 // Engine delivers. It is safe for concurrent use.
 type Engine struct {
 	Config
-	intake  *intake.Intake
-	lessons lessons
-	bodies  *bodies.Bodies
-	slots   *ratelimit.Stash
-	quiet   quiet
-	kept    *keeper
+	intake *intake.Intake
+	bodies *bodies.Bodies
+	slots  *ratelimit.Stash
+	quiet  quiet
+	kept   *keeper
 
-	schedulers *schedulers
+	schedulers *admission.Schedulers
 }
 
 // New returns an engine.
@@ -167,9 +166,8 @@ func New(c Config) *Engine {
 		c.Hosts = cache.New(c.Servers, c.Rules, cache.TTL, c.Now, c.Log)
 	}
 	return &Engine{
-		Config: c, schedulers: c.Limits.schedulers(c.Rules.Budget, c.Now),
-		lessons: lessons{hosts: c.Hosts, limiter: c.Limiter, rules: c.Rules, now: c.Now},
-		slots:   &ratelimit.Stash{Booker: c.Limiter, Now: c.Now}, bodies: bodies.New(c.Ledger, c.Limits.Copies),
+		Config: c, schedulers: &admission.Schedulers{Bounds: c.Limits.bounds(c.Rules.Budget), Now: c.Now},
+		slots: &ratelimit.Stash{Booker: c.Limiter, Now: c.Now}, bodies: bodies.New(c.Ledger, c.Limits.Copies),
 		quiet: quiet{looks: map[activity.ID]*time.Timer{}},
 		kept:  newKeeper(c.Writable, c.Log),
 		intake: &intake.Intake{
@@ -191,3 +189,38 @@ func (e *Engine) Ready(ctx context.Context) {
 func (e *Engine) Stop() { e.kept.end() }
 
 func (e *Engine) delayed(at time.Time) time.Duration { return max(0, at.Sub(e.Now())) }
+
+// lasting is ctx without the end of its invocation, which kept outcomes outlast in a process
+// that lives on.
+func (e *Engine) lasting(ctx context.Context) context.Context {
+	if e.Limits.Quiet > 0 {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// closing is ctx for what ends an invocation. On Lambda it leaves time for the answer: without
+// one, all messages come back.
+func (e *Engine) closing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = e.lasting(ctx)
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(ctx, end.Add(-answerReserve))
+	}
+	return context.WithTimeout(ctx, 2*keptTry)
+}
+
+// handBack hands a message back to its queue. Where queue and table are away together, a process
+// that lives on tries again when the table is back: the message would stay hidden for its whole
+// visibility timeout. It is tried for about as long as that lasts, but not when the process is
+// about to end.
+func (e *Engine) handBack(ctx context.Context, from queue.Name, m queue.Received, d intake.Disposition) {
+	until := time.Now().Add(keptFor)
+	for tries := 0; ; tries++ {
+		once, cancel := e.closing(ctx)
+		done := e.intake.HandBack(once, from, m, d)
+		cancel()
+		if done || e.Limits.Quiet == 0 || e.kept.writable == nil || !e.kept.pausedUntil(until, tries) {
+			return
+		}
+	}
+}
