@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"runtime"
 	"time"
 
@@ -33,7 +32,7 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// Config configures an Engine. The fields up to Lot are required.
+// Config configures an Engine. The fields up to Lot, Log, Meter, Now and Random are required.
 type Config struct {
 	Queues      func(queue.Name) Queue
 	Ledger      ledger.Store
@@ -69,9 +68,8 @@ type Config struct {
 	Meter  Meter
 	// Trace makes spans for activities whose calls were traced; nil: none.
 	Trace *tracing.Tracer
-	// Now is the clock; default time.Now.
-	Now func() time.Time
-	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.
+	Now   func() time.Time
+	// Random returns numbers in [0, 1) for jitter.
 	Random func() float64
 }
 
@@ -150,18 +148,6 @@ type Engine struct {
 func New(c Config) *Engine {
 	c.Limits = c.Limits.Complete()
 	c.Rules = c.Rules.Complete()
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Random == nil {
-		c.Random = rand.Float64
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	if c.Meter == nil {
-		c.Meter = unmetered{}
-	}
 	if c.Hosts == nil {
 		c.Hosts = cache.New(c.Servers, c.Rules, cache.TTL, c.Now, c.Log)
 	}

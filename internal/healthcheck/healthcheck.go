@@ -113,22 +113,8 @@ func New(c Config) *Runner {
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 8*time.Second)
 	c.Due = cmp.Or(c.Due, 1000)
 	c.AtOnce = cmp.Or(c.AtOnce, 500)
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	if c.Meter == nil {
-		c.Meter = unmetered{}
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	return &Runner{Config: c}
 }
-
-type unmetered struct{}
-
-func (unmetered) Counted(string, int)   {}
-func (unmetered) Flush(context.Context) {}
 
 // Run does all steps that are due. It begins none in the last ten seconds before the deadline
 // of ctx. A failure of one step does not prevent others; the error joins all failures.
