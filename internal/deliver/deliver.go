@@ -73,7 +73,7 @@ type Config struct {
 	Random func() float64
 }
 
-// Limits bound one invocation. Zero fields mean the default.
+// Limits bound one invocation. Zero fields mean the default; MaxReceives is required.
 type Limits struct {
 	// Messages of a batch in work at once. Default 16.
 	Messages int
@@ -102,9 +102,8 @@ type Limits struct {
 	// where a process is frozen between invocations. If it is not 0, outcomes that cannot be
 	// recorded are kept beyond the end of their invocation.
 	Quiet time.Duration
-	// MaxReceives is after how many receives a queue moves a message to its dead letters; nil
-	// or 0: never. At the last 75 of them the engine itself gives the message up, with a
-	// record.
+	// MaxReceives is after how many receives a queue moves a message to its dead letters; 0:
+	// never. At the last 75 of them the engine itself gives the message up, with a record.
 	MaxReceives func(queue.Name) int
 }
 
@@ -116,9 +115,6 @@ func (l Limits) Complete() Limits {
 	l.Copies = cmp.Or(l.Copies, 20)
 	l.Attempt = cmp.Or(l.Attempt, 15*time.Second)
 	l.Flush = cmp.Or(l.Flush, 900*time.Millisecond)
-	if l.MaxReceives == nil {
-		l.MaxReceives = func(queue.Name) int { return 0 }
-	}
 	return l
 }
 
