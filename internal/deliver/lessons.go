@@ -58,10 +58,12 @@ func (l lessons) learn(u *unit, j *job) {
 	tried := ""
 	if by, _ := l.Hosts.Decision(j.keys, now); u.d.Trial && by.Trying(now) {
 		tried = by.Key
-		l.judge(j, tried)
+		l.Hosts.Learn(tried, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
+			return s.TrialEnded(l.Rules, j.target, o, now)
+		}})
 		switch {
 		case tried == host:
-			seen.Vain = 0 // judge has counted it
+			seen.Vain = 0 // the trial has counted it
 		case o.HostFault() && o.Status != 0, o.Class == outcome.Unverified:
 			seen = circuit.InVain(o)
 		}
@@ -77,14 +79,6 @@ func (l lessons) learn(u *unit, j *job) {
 		}})
 	}
 	l.Hosts.ObserveUnder(host, seen)
-}
-
-// judge ends the trial for which j was released.
-func (l lessons) judge(j *job, key string) {
-	now := l.Now()
-	l.Hosts.Learn(key, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
-		return s.TrialEnded(l.Rules, j.target, j.out, now)
-	}})
 }
 
 // throttled pauses an inbox that asked for it. tried is the state for which it was on trial.

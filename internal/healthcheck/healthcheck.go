@@ -171,23 +171,20 @@ func (r *Runner) late(ctx context.Context) bool {
 
 func (r *Runner) servers(ctx context.Context, now time.Time) error {
 	var failed failures
-	var all, probed, others []circuit.State
+	var probed, others []circuit.State
 	for shard := range circuit.Shards {
 		due, err := r.Servers.DueServers(ctx, shard, now, r.Due)
 		if err != nil {
 			failed.add(fmt.Errorf("find due servers of shard %d: %w", shard, err))
 			continue
 		}
-		all = append(all, due...)
-	}
-	// A run may have no time for all. None starves if the earliest come first.
-	slices.SortFunc(all, func(a, b circuit.State) int { return a.CheckAt.Compare(b.CheckAt) })
-	for _, s := range all {
-		if _, whole := circuit.HostOf(s.Key); whole && down(s) {
-			// A probe of a host that hangs takes long, and other steps must not wait for it.
-			probed = append(probed, s)
-		} else {
-			others = append(others, s)
+		for _, s := range due {
+			if _, whole := circuit.HostOf(s.Key); whole && down(s) {
+				// A probe of a host that hangs takes long, and other steps must not wait for it.
+				probed = append(probed, s)
+			} else {
+				others = append(others, s)
+			}
 		}
 	}
 	var wg sync.WaitGroup
@@ -198,8 +195,9 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 }
 
 // steps takes the next step of each server, most of them at once. The next run goes on with what a
-// late one has left.
+// late one has left: none starves, as those due for the longest come first.
 func (r *Runner) steps(ctx context.Context, due []circuit.State, most int, now time.Time, failed *failures) {
+	slices.SortFunc(due, func(a, b circuit.State) int { return a.CheckAt.Compare(b.CheckAt) })
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, most)
 	for _, s := range due {
