@@ -28,6 +28,7 @@ import (
 	"fedpost/internal/testkit/caller"
 	"fedpost/internal/testkit/e2e"
 	"fedpost/internal/testkit/long"
+	"fedpost/internal/testkit/world"
 )
 
 var (
@@ -190,7 +191,7 @@ func (w waiting) release(t *testing.T, data string) {
 	e, s := openFile(t, data)
 	at := time.Now()
 	r := healthcheck.New(healthcheck.Config{
-		Servers: s, Prober: away{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at },
+		Servers: s, Prober: away{}, Log: slog.New(slog.DiscardHandler), Meter: world.Unmetered{}, Now: func() time.Time { return at },
 		Lot: &parking.Lot{
 			Store: s, Servers: s, Queues: func(n queue.Name) queue.Sender { return e.Queue(n) }, Rules: circuit.Default(),
 			Now: func() time.Time { return at }, Random: func() float64 { return 0.5 },

@@ -34,9 +34,9 @@ func (v *invocation) attempt(ctx context.Context, u *unit, j *job, try protocol.
 	if j.out.Class == outcome.Doubtful && !u.route.Policy.Again(j.out, j.tries()+1) {
 		j.out.Class = outcome.Refused // it ends the delivery, so its request is not in vain
 	}
-	v.lessons.learnOfInbox(u, j)
+	lessons{v.Engine}.learnOfInbox(u, j)
 	if j.out.Try != outcome.Waiting {
-		v.lessons.learn(u, j)
+		lessons{v.Engine}.learn(u, j)
 	}
 	switch {
 	case j.out.Try == outcome.Made:

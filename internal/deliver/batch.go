@@ -24,14 +24,14 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	batch = distinct(batch)
 	v := e.invocation(ctx, from, batch)
 	groups := split(from, batch)
-	kept := make([][]int, len(groups))
+	kept := make([][]queue.Received, len(groups))
 
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, e.Limits.Messages)
 	work := func(i int) {
 		slots <- struct{}{}
 		defer func() { <-slots }()
-		kept[i] = v.group(ctx, batch, groups[i])
+		kept[i] = v.group(ctx, groups[i])
 	}
 	// The first needs no goroutine: most batches have one message.
 	for i := 1; i < len(groups); i++ {
@@ -52,16 +52,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	e.Meter.Flush(ctx)
 	failed := []string{}
 	var err error
-	for _, g := range kept {
-		for _, i := range g {
-			if batch[i].ID == "" {
-				err = ErrUnnamed
-				continue
-			}
-			failed = append(failed, batch[i].ID)
-		}
-	}
-	for _, m := range returned {
+	for _, m := range append(slices.Concat(kept...), returned...) {
 		switch {
 		case m.ID == "":
 			err = ErrUnnamed
@@ -87,14 +78,14 @@ func distinct(batch []queue.Received) []queue.Received {
 	return all
 }
 
-// split returns the indices of the messages in runs that are worked on one after another: the
-// groups of a FIFO queue, or single messages.
-func split(from queue.Name, batch []queue.Received) [][]int {
-	var groups [][]int
+// split returns the messages in runs that are worked on one after another: the groups of a FIFO
+// queue, or single messages.
+func split(from queue.Name, batch []queue.Received) [][]queue.Received {
+	var groups [][]queue.Received
 	byKey := map[string]int{}
-	for i, m := range batch {
+	for _, m := range batch {
 		if !from.Ordered() {
-			groups = append(groups, []int{i})
+			groups = append(groups, []queue.Received{m})
 			continue
 		}
 		at, ok := byKey[m.OrderingKey]
@@ -103,16 +94,16 @@ func split(from queue.Name, batch []queue.Received) [][]int {
 			byKey[m.OrderingKey] = at
 			groups = append(groups, nil)
 		}
-		groups[at] = append(groups[at], i)
+		groups[at] = append(groups[at], m)
 	}
 	return groups
 }
 
 // group works on messages one after another until one is not done. It returns that one and
 // those behind it.
-func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int) []int {
-	for n, i := range g {
-		d := v.contained(ctx, batch[i])
+func (v *invocation) group(ctx context.Context, g []queue.Received) []queue.Received {
+	for n, m := range g {
+		d := v.contained(ctx, m)
 		if d.Done {
 			continue
 		}
@@ -124,8 +115,8 @@ func (v *invocation) group(ctx context.Context, batch []queue.Received, g []int)
 			// set all of them.
 			d.After = max(d.After, time.Second)
 		}
-		for _, j := range slices.Backward(g[n:]) {
-			v.handBack(ctx, v.from, batch[j], d)
+		for _, behind := range slices.Backward(g[n:]) {
+			v.handBack(ctx, v.from, behind, d)
 		}
 		return g[n:]
 	}
@@ -154,7 +145,7 @@ func (v *invocation) contained(ctx context.Context, m queue.Received) (d intake.
 }
 
 func (e *Engine) invocation(ctx context.Context, from queue.Name, batch []queue.Received) *invocation {
-	v := &invocation{Engine: e, from: from, admission: e.schedulers.scheduler(from)}
+	v := &invocation{Engine: e, from: from, admission: e.schedulers.Of(from)}
 	v.journal, v.feed = e.newJournal(ctx, from, batch), &feed{Engine: e, from: from}
 	if end, ok := ctx.Deadline(); ok {
 		// Deadlines are wall-clock times; Now may be another clock.

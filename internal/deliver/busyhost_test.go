@@ -73,7 +73,7 @@ func TestABusyHostRecoversAsFastAsAQuietOne(t *testing.T) {
 			}
 		}}
 		w.Checks = healthcheck.New(healthcheck.Config{
-			Servers: st, Lot: w.Config().Lot, Prober: w.Servers, Rules: w.Config().Rules, Log: w.Config().Log, Now: w.Now,
+			Servers: st, Lot: w.Config().Lot, Prober: w.Servers, Rules: w.Config().Rules, Log: w.Config().Log, Meter: w.Config().Meter, Now: w.Now,
 		})
 		for counts(w, ids)[activity.Delivered] < len(ids) && took[isBusy] < 3*time.Hour {
 			w.Run(time.Minute, 10*time.Second)

@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"runtime"
 	"time"
 
@@ -33,7 +32,7 @@ import (
 	"fedpost/internal/servers/ratelimit"
 )
 
-// Config configures an Engine. The fields up to Lot are required.
+// Config configures an Engine. The fields up to Lot, Log, Meter, Now and Random are required.
 type Config struct {
 	Queues      func(queue.Name) Queue
 	Ledger      ledger.Store
@@ -69,13 +68,12 @@ type Config struct {
 	Meter  Meter
 	// Trace makes spans for activities whose calls were traced; nil: none.
 	Trace *tracing.Tracer
-	// Now is the clock; default time.Now.
-	Now func() time.Time
-	// Random returns numbers in [0, 1) for jitter; default math/rand/v2.
+	Now   func() time.Time
+	// Random returns numbers in [0, 1) for jitter.
 	Random func() float64
 }
 
-// Limits bound one invocation. Zero fields mean the default.
+// Limits bound one invocation. Zero fields mean the default; MaxReceives is required.
 type Limits struct {
 	// Messages of a batch in work at once. Default 16.
 	Messages int
@@ -104,9 +102,8 @@ type Limits struct {
 	// where a process is frozen between invocations. If it is not 0, outcomes that cannot be
 	// recorded are kept beyond the end of their invocation.
 	Quiet time.Duration
-	// MaxReceives is after how many receives a queue moves a message to its dead letters; nil
-	// or 0: never. At the last 75 of them the engine itself gives the message up, with a
-	// record.
+	// MaxReceives is after how many receives a queue moves a message to its dead letters; 0:
+	// never. At the last 75 of them the engine itself gives the message up, with a record.
 	MaxReceives func(queue.Name) int
 }
 
@@ -118,58 +115,41 @@ func (l Limits) Complete() Limits {
 	l.Copies = cmp.Or(l.Copies, 20)
 	l.Attempt = cmp.Or(l.Attempt, 15*time.Second)
 	l.Flush = cmp.Or(l.Flush, 900*time.Millisecond)
-	if l.MaxReceives == nil {
-		l.MaxReceives = func(queue.Name) int { return 0 }
-	}
 	return l
 }
 
-// schedulers returns schedulers for a process with few invocations at once, as on Lambda, or with
-// hundreds, if PerQueue is set.
-func (l Limits) schedulers(budget int, now func() time.Time) *schedulers {
+// bounds are those of a process with few invocations at once, as on Lambda, or with hundreds, if
+// PerQueue is set.
+func (l Limits) bounds(budget int) admission.Bounds {
 	b := admission.Bounds{Places: l.InFlight, PerHostMost: l.PerHost}
 	if l.PerQueue > 0 {
 		b = admission.ForHundreds(l.PerQueue, l.PerHost)
 	}
-	return &schedulers{bounds: b.Shared(runtime.GOMAXPROCS(0), budget), now: now, of: map[queue.Name]*admission.Scheduler{}}
+	return b.Shared(runtime.GOMAXPROCS(0), budget)
 }
 
 // Engine delivers. It is safe for concurrent use.
 type Engine struct {
 	Config
-	intake  *intake.Intake
-	lessons lessons
-	bodies  *bodies.Bodies
-	slots   *ratelimit.Stash
-	quiet   quiet
-	kept    *keeper
+	intake *intake.Intake
+	bodies *bodies.Bodies
+	slots  *ratelimit.Stash
+	quiet  quiet
+	kept   *keeper
 
-	schedulers *schedulers
+	schedulers *admission.Schedulers
 }
 
 // New returns an engine.
 func New(c Config) *Engine {
 	c.Limits = c.Limits.Complete()
 	c.Rules = c.Rules.Complete()
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Random == nil {
-		c.Random = rand.Float64
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	if c.Meter == nil {
-		c.Meter = unmetered{}
-	}
 	if c.Hosts == nil {
 		c.Hosts = cache.New(c.Servers, c.Rules, cache.TTL, c.Now, c.Log)
 	}
 	return &Engine{
-		Config: c, schedulers: c.Limits.schedulers(c.Rules.Budget, c.Now),
-		lessons: lessons{hosts: c.Hosts, limiter: c.Limiter, rules: c.Rules, now: c.Now},
-		slots:   &ratelimit.Stash{Booker: c.Limiter, Now: c.Now}, bodies: bodies.New(c.Ledger, c.Limits.Copies),
+		Config: c, schedulers: &admission.Schedulers{Bounds: c.Limits.bounds(c.Rules.Budget), Now: c.Now},
+		slots: &ratelimit.Stash{Booker: c.Limiter, Now: c.Now}, bodies: bodies.New(c.Ledger, c.Limits.Copies),
 		quiet: quiet{looks: map[activity.ID]*time.Timer{}},
 		kept:  newKeeper(c.Writable, c.Log),
 		intake: &intake.Intake{
@@ -191,3 +171,38 @@ func (e *Engine) Ready(ctx context.Context) {
 func (e *Engine) Stop() { e.kept.end() }
 
 func (e *Engine) delayed(at time.Time) time.Duration { return max(0, at.Sub(e.Now())) }
+
+// lasting is ctx without the end of its invocation, which kept outcomes outlast in a process
+// that lives on.
+func (e *Engine) lasting(ctx context.Context) context.Context {
+	if e.Limits.Quiet > 0 {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// closing is ctx for what ends an invocation. On Lambda it leaves time for the answer: without
+// one, all messages come back.
+func (e *Engine) closing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = e.lasting(ctx)
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(ctx, end.Add(-answerReserve))
+	}
+	return context.WithTimeout(ctx, 2*keptTry)
+}
+
+// handBack hands a message back to its queue. Where queue and table are away together, a process
+// that lives on tries again when the table is back: the message would stay hidden for its whole
+// visibility timeout. It is tried for about as long as that lasts, but not when the process is
+// about to end.
+func (e *Engine) handBack(ctx context.Context, from queue.Name, m queue.Received, d intake.Disposition) {
+	until := time.Now().Add(keptFor)
+	for tries := 0; ; tries++ {
+		once, cancel := e.closing(ctx)
+		done := e.intake.HandBack(once, from, m, d)
+		cancel()
+		if done || e.Limits.Quiet == 0 || e.kept.writable == nil || !e.kept.pausedUntil(until, tries) {
+			return
+		}
+	}
+}

@@ -8,50 +8,44 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
-	"fedpost/internal/servers/ratelimit"
 )
 
 // lessons records what attempts show about servers. It counts in this process at once, and is
 // saved in the background, so that no attempt waits for a table.
-type lessons struct {
-	hosts   *cache.Hosts
-	limiter *ratelimit.Limiter // nil: no rate is learnt
-	rules   circuit.Rules
-	now     func() time.Time
-}
+type lessons struct{ *Engine }
 
 // learnOfInbox learns about an attempt's inbox and signing key as soon as it has ended, so that
 // other deliveries that wait now spare an inbox that verifies no signature.
 func (l lessons) learnOfInbox(u *unit, j *job) {
 	if j.out.Class == outcome.Delivered {
-		l.hosts.Accepted(j.host)
+		l.Hosts.Accepted(j.host)
 	}
 	if !u.route.Policy.Circuit || j.out.Try != outcome.Made {
 		return
 	}
 	switch j.out.Class {
 	case outcome.Unverified:
-		now, signed := l.now(), circuit.SignedHostKey(j.host, u.keyDigest)
-		l.hosts.ObserveUnder(signed, circuit.UnverifiedBy(j.target.Inbox, u.a.KeyID, j.out))
-		if l.hosts.State(signed).Accepts(now) {
+		now, signed := l.Now(), circuit.SignedHostKey(j.host, u.keyDigest)
+		l.Hosts.ObserveUnder(signed, circuit.UnverifiedBy(j.target.Inbox, u.a.KeyID, j.out))
+		if l.Hosts.State(signed).Accepts(now) {
 			signed = circuit.SignedInboxKey(j.target.Inbox, u.keyDigest)
-			l.hosts.ObserveUnder(signed, circuit.Unverified(u.a.KeyID, j.out))
+			l.Hosts.ObserveUnder(signed, circuit.Unverified(u.a.KeyID, j.out))
 		}
-		if l.hosts.State(signed).Accepts(now) {
+		if l.Hosts.State(signed).Accepts(now) {
 			return
 		}
-		l.hosts.Learn(circuit.HostKey(j.host), l.inboxFault(now))
+		l.Hosts.Learn(circuit.HostKey(j.host), l.inboxFault(now))
 	case outcome.Delivered:
 		for _, key := range j.keys.Inboxes {
-			if l.hosts.State(key).Counting() {
-				l.hosts.ObserveUnder(key, circuit.Observation{Successes: 1, Accepted: 1, Took: j.target.Inbox})
+			if l.Hosts.State(key).Counting() {
+				l.Hosts.ObserveUnder(key, circuit.Observation{Successes: 1, Accepted: 1, Took: j.target.Inbox})
 			}
 		}
 	}
 }
 
 func (l lessons) inboxFault(now time.Time) cache.Lesson {
-	return cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State { return s.InboxFault(l.rules, now) }}
+	return cache.Lesson{Kind: "inboxes", Apply: func(s circuit.State) circuit.State { return s.InboxFault(l.Rules, now) }}
 }
 
 // learn learns about an attempt's host, and ends a trial, before the attempt's place is free.
@@ -59,15 +53,17 @@ func (l lessons) learn(u *unit, j *job) {
 	if !u.route.Policy.Circuit {
 		return
 	}
-	now, seen := l.now(), circuit.Observation{}.Add(j.target.Inbox, j.out)
+	now, seen := l.Now(), circuit.Observation{}.Add(j.target.Inbox, j.out)
 	host, o := circuit.HostKey(j.host), j.out
 	tried := ""
-	if by, _ := l.hosts.Decision(j.keys, now); u.d.Trial && by.Trying(now) {
+	if by, _ := l.Hosts.Decision(j.keys, now); u.d.Trial && by.Trying(now) {
 		tried = by.Key
-		l.judge(j, tried)
+		l.Hosts.Learn(tried, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
+			return s.TrialEnded(l.Rules, j.target, o, now)
+		}})
 		switch {
 		case tried == host:
-			seen.Vain = 0 // judge has counted it
+			seen.Vain = 0 // the trial has counted it
 		case o.HostFault() && o.Status != 0, o.Class == outcome.Unverified:
 			seen = circuit.InVain(o)
 		}
@@ -78,41 +74,33 @@ func (l lessons) learn(u *unit, j *job) {
 	}
 	if o.Class == outcome.Gone && u.a.Type != "Delete" {
 		// Some servers answer 410 to a Delete of an unknown actor, which says nothing of them.
-		l.hosts.Learn(host, cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
-			return s.SaidGone(l.rules, o.Err, now)
+		l.Hosts.Learn(host, cache.Lesson{Kind: "gone", Apply: func(s circuit.State) circuit.State {
+			return s.SaidGone(l.Rules, o.Err, now)
 		}})
 	}
-	l.hosts.ObserveUnder(host, seen)
-}
-
-// judge ends the trial for which j was released.
-func (l lessons) judge(j *job, key string) {
-	now := l.now()
-	l.hosts.Learn(key, cache.Lesson{Kind: "trial", Apply: func(s circuit.State) circuit.State {
-		return s.TrialEnded(l.rules, j.target, j.out, now)
-	}})
+	l.Hosts.ObserveUnder(host, seen)
 }
 
 // throttled pauses an inbox that asked for it. tried is the state for which it was on trial.
 // Only a shared inbox can pause its host; the host's state decides when several others do.
 func (l lessons) throttled(j *job, seen circuit.Observation, tried string) {
-	o, now, host := j.out, l.now(), circuit.HostKey(j.host)
+	o, now, host := j.out, l.Now(), circuit.HostKey(j.host)
 	pause := cache.Lesson{Kind: "throttled", Apply: func(s circuit.State) circuit.State {
-		return s.Throttle(l.rules, o.RetryAfter, o.Err, now)
+		return s.Throttle(l.Rules, o.RetryAfter, o.Err, now)
 	}}
-	accepted := l.hosts.State(host).Accepts(now)
+	accepted := l.Hosts.State(host).Accepts(now)
 	switch {
 	case tried != "" && tried != host:
-		l.hosts.ObserveUnder(host, circuit.InVain(o))
+		l.Hosts.ObserveUnder(host, circuit.InVain(o))
 	case j.target.Shared && tried == "":
-		l.hosts.ObserveUnder(host, circuit.InVain(o))
-		l.hosts.Learn(host, pause)
+		l.Hosts.ObserveUnder(host, circuit.InVain(o))
+		l.Hosts.Learn(host, pause)
 	default:
-		l.hosts.Learn(circuit.InboxKey(j.target.Inbox), pause)
-		l.hosts.Learn(host, l.inboxFault(now))
-		l.hosts.ObserveUnder(host, seen)
+		l.Hosts.Learn(circuit.InboxKey(j.target.Inbox), pause)
+		l.Hosts.Learn(host, l.inboxFault(now))
+		l.Hosts.ObserveUnder(host, seen)
 	}
-	if accepted && !l.hosts.State(host).Accepts(now) {
+	if accepted && !l.Hosts.State(host).Accepts(now) {
 		l.learnRate(j)
 	}
 }
@@ -120,21 +108,21 @@ func (l lessons) throttled(j *job, seen circuit.Observation, tried string) {
 // learnRate learns the rate limit of a host that has just been paused: it answered 429, and
 // accepted deliveries shortly before.
 func (l lessons) learnRate(j *job) {
-	perMinute, known := l.hosts.Rate(j.host)
-	if j.out.Status != http.StatusTooManyRequests || l.limiter == nil || !known {
+	perMinute, known := l.Hosts.Rate(j.host)
+	if j.out.Status != http.StatusTooManyRequests || l.Limiter == nil || !known {
 		return
 	}
-	now := l.now()
-	l.hosts.Learn(circuit.HostKey(j.host), cache.Lesson{
+	now := l.Now()
+	l.Hosts.Learn(circuit.HostKey(j.host), cache.Lesson{
 		Kind:  "rate",
 		Apply: func(s circuit.State) circuit.State { return s },
 		Before: func(ctx context.Context) (func(circuit.State) circuit.State, error) {
-			limit, err := l.limiter.Learn(ctx, j.host, perMinute)
+			limit, err := l.Limiter.Learn(ctx, j.host, perMinute)
 			return func(s circuit.State) circuit.State {
 				if !limit.InForce(now) || limit.Until.IsZero() {
 					return s
 				}
-				return s.LearnRate(l.rules, limit.PerMinute, limit.Until, now)
+				return s.LearnRate(l.Rules, limit.PerMinute, limit.Until, now)
 			}, err
 		},
 	})

@@ -22,7 +22,7 @@ func (l *failingLedger) Record(context.Context, *ledger.Claim, []ledger.Recipien
 }
 
 type recordMeter struct {
-	unmetered
+	Meter
 	recorded int
 }
 

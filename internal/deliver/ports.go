@@ -44,10 +44,3 @@ type Meter interface {
 	// Flush is called at the end of a batch. The process may be frozen afterwards.
 	Flush(ctx context.Context)
 }
-
-type unmetered struct{}
-
-func (unmetered) Attempted(activity.Activity, outcome.Outcome, activity.State) {}
-func (unmetered) Counted(string, int)                                          {}
-func (unmetered) Recorded([]ledger.Recipient)                                  {}
-func (unmetered) Flush(context.Context)                                        {}

@@ -136,12 +136,12 @@ func (e *Engine) checkLimits(ctx context.Context, u *unit, open []seen) error {
 	byHost := map[string][]*seen{}
 	for i := range open {
 		n := &open[i]
-		if !n.j.due() || n.s.OnTrial() || e.hasSlot(u, n.j) || n.s.Servers.Host.Limited(n.s.Now) == 0 {
+		if !n.j.due() || n.s.OnTrial() || n.s.Servers.Host.Limited(n.s.Now) == 0 {
 			// A trial needs no slot. Parked under its host to wait for one, it would leave the
 			// lot of its inbox empty, which closes the inbox's circuit.
 			continue
 		}
-		if ok, err := e.lateSlot(ctx, u, n.j); err != nil {
+		if ok, err := e.hasSlot(ctx, u, n.j); err != nil {
 			return err
 		} else if !ok {
 			byHost[n.j.host] = append(byHost[n.j.host], n)
@@ -210,16 +210,15 @@ func (e *Engine) soonest(ctx context.Context, u *unit, host string, s verdict.Sn
 // park everything again.
 const slotSlack = 2 * time.Minute
 
-func (e *Engine) hasSlot(u *unit, j *job) bool {
-	return !u.d.Slot.IsZero() && j.attempts == u.d.Attempts && e.Now().Sub(u.d.Slot) < slotSlack
-}
-
-// lateSlot books another slot for a delivery that is too late for its own. Parked again, it
-// would never get through behind a queue that steadily lags. The slot is at most slotSlack
-// ahead; releases of parked deliveries get fewer meanwhile.
-func (e *Engine) lateSlot(ctx context.Context, u *unit, j *job) (bool, error) {
+// hasSlot reports whether a delivery has a slot. It books another for one that is too late for
+// its own: parked again, that would never get through behind a queue that steadily lags. The slot
+// is at most slotSlack ahead; releases of parked deliveries get fewer meanwhile.
+func (e *Engine) hasSlot(ctx context.Context, u *unit, j *job) (bool, error) {
 	if u.d.Slot.IsZero() || j.attempts != u.d.Attempts {
 		return false, nil
+	}
+	if e.Now().Sub(u.d.Slot) < slotSlack {
+		return true, nil
 	}
 	slots, err := e.Limiter.Book(ctx, j.host, 1, slotSlack)
 	if err != nil {

@@ -113,22 +113,8 @@ func New(c Config) *Runner {
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 8*time.Second)
 	c.Due = cmp.Or(c.Due, 1000)
 	c.AtOnce = cmp.Or(c.AtOnce, 500)
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	if c.Meter == nil {
-		c.Meter = unmetered{}
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	return &Runner{Config: c}
 }
-
-type unmetered struct{}
-
-func (unmetered) Counted(string, int)   {}
-func (unmetered) Flush(context.Context) {}
 
 // Run does all steps that are due. It begins none in the last ten seconds before the deadline
 // of ctx. A failure of one step does not prevent others; the error joins all failures.
@@ -185,23 +171,20 @@ func (r *Runner) late(ctx context.Context) bool {
 
 func (r *Runner) servers(ctx context.Context, now time.Time) error {
 	var failed failures
-	var all, probed, others []circuit.State
+	var probed, others []circuit.State
 	for shard := range circuit.Shards {
 		due, err := r.Servers.DueServers(ctx, shard, now, r.Due)
 		if err != nil {
 			failed.add(fmt.Errorf("find due servers of shard %d: %w", shard, err))
 			continue
 		}
-		all = append(all, due...)
-	}
-	// A run may have no time for all. None starves if the earliest come first.
-	slices.SortFunc(all, func(a, b circuit.State) int { return a.CheckAt.Compare(b.CheckAt) })
-	for _, s := range all {
-		if _, whole := circuit.HostOf(s.Key); whole && down(s) {
-			// A probe of a host that hangs takes long, and other steps must not wait for it.
-			probed = append(probed, s)
-		} else {
-			others = append(others, s)
+		for _, s := range due {
+			if _, whole := circuit.HostOf(s.Key); whole && down(s) {
+				// A probe of a host that hangs takes long, and other steps must not wait for it.
+				probed = append(probed, s)
+			} else {
+				others = append(others, s)
+			}
 		}
 	}
 	var wg sync.WaitGroup
@@ -212,8 +195,9 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 }
 
 // steps takes the next step of each server, most of them at once. The next run goes on with what a
-// late one has left.
+// late one has left: none starves, as those due for the longest come first.
 func (r *Runner) steps(ctx context.Context, due []circuit.State, most int, now time.Time, failed *failures) {
+	slices.SortFunc(due, func(a, b circuit.State) int { return a.CheckAt.Compare(b.CheckAt) })
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, most)
 	for _, s := range due {

@@ -73,7 +73,7 @@ func (c *counting) Probe(context.Context, string) outcome.Outcome {
 
 func runner(w *world.World, p healthcheck.Prober, change func(*healthcheck.Config)) *healthcheck.Runner {
 	c := healthcheck.Config{
-		Servers: w.Store, Lot: w.Config().Lot, Prober: p, Log: slog.New(slog.DiscardHandler), Now: w.Clock.Now,
+		Servers: w.Store, Lot: w.Config().Lot, Prober: p, Log: slog.New(slog.DiscardHandler), Meter: world.Unmetered{}, Now: w.Clock.Now,
 	}
 	if change != nil {
 		change(&c)

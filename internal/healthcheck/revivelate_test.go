@@ -63,7 +63,7 @@ func TestRevivedDeliveriesAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		dead, counts, c := &fewLetters{pages: []int{3, 0, 2}}, &meter{}, w.Config()
-		checks := healthcheck.New(healthcheck.Config{Servers: w.Store, Events: w.Store, Lot: c.Lot, Prober: w.Servers, Dead: dead, Meter: counts, Rules: c.Rules, Log: c.Log})
+		checks := healthcheck.New(healthcheck.Config{Servers: w.Store, Events: w.Store, Lot: c.Lot, Prober: w.Servers, Dead: dead, Meter: counts, Rules: c.Rules, Log: c.Log, Now: time.Now})
 		if err := checks.Run(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -87,7 +87,7 @@ func TestARevivalStopsBeforeTheDeadlineOfItsRun(t *testing.T) {
 		}
 		dead := &slowLetters{}
 		c := w.Config()
-		checks := healthcheck.New(healthcheck.Config{Servers: w.Store, Events: w.Store, Lot: c.Lot, Prober: w.Servers, Dead: dead, Rules: c.Rules, Log: c.Log})
+		checks := healthcheck.New(healthcheck.Config{Servers: w.Store, Events: w.Store, Lot: c.Lot, Prober: w.Servers, Dead: dead, Rules: c.Rules, Log: c.Log, Meter: c.Meter, Now: time.Now})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := checks.Run(ctx); err != nil {

@@ -122,7 +122,7 @@ func TestAThirdProtocolIsItsPackageAndOneRegistration(t *testing.T) {
 	config := w.Config()
 	config.Protocols = set
 	w.Deliver = deliver.New(config)
-	w.Checks = healthcheck.New(healthcheck.Config{Protocols: set, Servers: w.Store, Lot: config.Lot, Prober: w.Servers, Log: log, Now: w.Now})
+	w.Checks = healthcheck.New(healthcheck.Config{Protocols: set, Servers: w.Store, Lot: config.Lot, Prober: w.Servers, Log: log, Meter: config.Meter, Now: w.Now})
 
 	do := func(method, path, body, token string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))

@@ -20,6 +20,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"fedpost/internal/engine/queue"
 )
 
 // Lane is the bounds of one protocol. The zero Lane has none of its own. Protocols with an
@@ -117,6 +119,28 @@ type Scheduler struct {
 // New returns a scheduler with the clock now.
 func New(b Bounds, now func() time.Time) *Scheduler {
 	return &Scheduler{now: now, epoch: now(), plan: newPlan(b)}
+}
+
+// Schedulers has the scheduler of each queue.
+type Schedulers struct {
+	Bounds Bounds
+	Now    func() time.Time
+
+	mu sync.Mutex
+	of map[queue.Name]*Scheduler
+}
+
+// Of returns the scheduler of a queue.
+func (s *Schedulers) Of(q queue.Name) *Scheduler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.of[q]; !ok {
+		if s.of == nil {
+			s.of = map[queue.Name]*Scheduler{}
+		}
+		s.of[q] = New(s.Bounds, s.Now)
+	}
+	return s.of[q]
 }
 
 // todo is what the caller of change has to do without the lock.

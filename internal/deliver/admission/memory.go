@@ -17,8 +17,8 @@ type memory struct {
 	senders  queue.FairOrder
 	idleNext bool          // the next memory is for one of idle
 	looked   time.Duration // when a look last left messages waiting
-	// since is when messages began to wait, ignoring pauses of less than lookEvery; last is
-	// when the last one began.
+	// last is when a message last began to wait; since is when the first did of those that each
+	// began to wait within lookEvery of the one before.
 	since, last time.Duration
 
 	bytes   int            // of large messages that have got theirs

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/coalesce"
@@ -164,7 +165,7 @@ func New(t testing.TB, o Options) *World {
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random, Log: log,
 		},
 		Protocols: protocol.Set{{Name: activity.ActivityPub, Delivery: protocol.Delivery{Sender: o.Protocol, Policy: o.Policy}}},
-		Coalesce:  &w.Redundancy, Limiter: &w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Now: w.Now, Random: random,
+		Coalesce:  &w.Redundancy, Limiter: &w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Meter: Unmetered{}, Now: w.Now, Random: random,
 	}
 	if o.Afterlife {
 		senders := func(n queue.Name) queue.Sender { return queues(n) }
@@ -179,9 +180,24 @@ func New(t testing.TB, o Options) *World {
 func (w *World) Restart() {
 	w.Deliver = deliver.New(w.config)
 	w.Checks = healthcheck.New(healthcheck.Config{
-		Servers: w.Store, Events: w.Store, Lot: w.config.Lot, Limits: w.Limits, Prober: w.Servers, Dead: w.dead, Rules: w.config.Rules, Log: w.config.Log, Now: w.Now,
+		Servers: w.Store, Events: w.Store, Lot: w.config.Lot, Limits: w.Limits, Prober: w.Servers, Dead: w.dead, Rules: w.config.Rules, Log: w.config.Log, Meter: w.config.Meter, Now: w.Now,
 	})
 }
+
+// Unmetered counts nothing.
+type Unmetered struct{}
+
+// Attempted implements deliver.Meter.
+func (Unmetered) Attempted(activity.Activity, outcome.Outcome, activity.State) {}
+
+// Counted implements deliver.Meter and healthcheck.Meter.
+func (Unmetered) Counted(string, int) {}
+
+// Recorded implements deliver.Meter.
+func (Unmetered) Recorded([]ledger.Recipient) {}
+
+// Flush implements deliver.Meter and healthcheck.Meter.
+func (Unmetered) Flush(context.Context) {}
 
 // Raw returns the store beside the plan, whose calls nothing breaks.
 func (w *World) Raw() *store.Store { return w.raw }
