@@ -90,10 +90,10 @@ type hostBook struct {
 	// vain counts all of them since it last accepted.
 	vain int
 	good time.Time // it last accepted
-	// refused counts the POSTs of each post to each inbox that were answered with a status.
-	refused map[string]int
-	writes  []time.Time // of its state, of the last minute
-	dropped int
+	// refused counts the POSTs of each post to each inbox that were answered 403, tries all.
+	refused, tries map[string]int
+	writes         []time.Time // of its state, of the last minute
+	dropped        int
 }
 
 func newBook(s *sim) *book {
@@ -125,7 +125,7 @@ func (b *book) spec(n int) Post {
 func (b *book) host(name string) *hostBook {
 	h := b.hosts[name]
 	if h == nil {
-		h = &hostBook{good: b.began, refused: map[string]int{}}
+		h = &hostBook{good: b.began, refused: map[string]int{}, tries: map[string]int{}}
 		b.hosts[name] = h
 	}
 	return h
@@ -175,6 +175,7 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	b.begins(r)
 	h, now := b.host(r.host), time.Now()
 	b.story.print("%s POSTs %d to %s%s: %s", p.name(), r.n, r.host, r.path, a)
+	h.tried(r, a)
 	switch {
 	case a.Kind == Accepts || a.Kind == Swallows:
 		h.good, h.posts, h.vain = now, nil, 0
@@ -204,17 +205,34 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 }
 
 // ends reports whether a refusal ends a delivery: a 403 does unless the other signature form
-// follows, so every second one counts as in vain, and a 400 to the third try does.
+// follows, so every second one counts as in vain, and a 400 to the third try does, whatever the
+// tries before were answered. All others are in vain.
 func (h *hostBook) ends(r request, a Answer) bool {
-	key := fmt.Sprint(r.n, r.path, a.Status)
-	h.refused[key]++
-	switch n := h.refused[key]; a.Status {
+	key := fmt.Sprint(r.n, r.path)
+	switch a.Status {
 	case http.StatusForbidden:
-		return n%2 == 1
+		h.refused[key]++
+		return h.refused[key]%2 == 1
 	case http.StatusBadRequest:
-		return n%3 == 0
+		if h.tries[key] < 3*requestsEach {
+			return false
+		}
+		h.tries[key] = 0
 	}
 	return true
+}
+
+// requestsEach is how many requests a try has whose signature forms are both refused.
+const requestsEach = 2
+
+// tried counts the requests of the tries of each post at each inbox: all answers but 401 and 403 end a
+// try at once.
+func (h *hostBook) tried(r request, a Answer) {
+	n := requestsEach
+	if a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden {
+		n = 1
+	}
+	h.tries[fmt.Sprint(r.n, r.path)] += n
 }
 
 // accepted records that a server took a post.

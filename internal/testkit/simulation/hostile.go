@@ -25,6 +25,11 @@ func hostileOf(seed uint64) Scenario {
 			}
 		}
 	}
+	for _, a := range sc.Acts {
+		if a.Post != nil {
+			a.Post.Within = 0 // its server works no longer
+		}
+	}
 	return sc
 }
 
