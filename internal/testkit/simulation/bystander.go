@@ -104,7 +104,11 @@ func bystandersOf(seed uint64) Scenario {
 	d := &drawing{chances: c, has: map[string]bool{"lambda": c.is(0.3)}}
 	d.Seed, d.Settings = seed, map[string]string{}
 	d.processes()
-	pick(c, d.populations, d.populations, d.populations, d.throttledInbox, d.throttledOnce, d.refusedKey, d.inboxDown, d.paced)()
+	story := pick(c, d.populations, d.populations, d.populations, d.throttledInbox, d.throttledOnce, d.refusedKey, d.inboxDown, d.paced)
+	if (chances{rand.New(rand.NewPCG(seed, 32))}).is(0.2) {
+		story = pick(c, d.turning, d.fewPlaces)
+	}
+	story()
 	d.lines()
 	return d.Scenario
 }
@@ -207,12 +211,7 @@ const badFrom, badUntil = minute, 3 * minute
 func (d *drawing) populations() {
 	places := pick(d.chances, 8, 16, 24, 48)
 	d.Processes = []Process{{Name: "up", Whole: true, Schedule: true, Places: places}}
-	var known []Inbox
-	for i := range 6 {
-		known = append(known, Inbox{fmt.Sprintf("known%d.example", i), "/inbox"})
-		d.Servers = append(d.Servers, Server{Host: known[i].Server})
-	}
-	d.add(0, Post{Recipients: known})
+	known := d.known(6, 0)
 	// If there are more owners of new hosts than places for them, these hosts take all of these
 	// places. Hosts that turn bad take the places kept for prompt ones until that is noticed, so no
 	// others take the rest meanwhile.
@@ -236,13 +235,66 @@ func (d *drawing) populations() {
 			break
 		}
 	}
-	for range 40 {
-		d.add(badFrom+d.within(badUntil-badFrom), Post{Recipients: []Inbox{pick(d.chances, known...)}, Within: knownWithin})
-	}
+	d.singles(known)
 	for i := range 20 {
 		s := Server{Host: fmt.Sprintf("new%d.example", i)}
 		d.Servers = append(d.Servers, s)
 		d.add(badFrom+d.within(badUntil-badFrom), Post{Recipients: []Inbox{{s.Host, "/inbox"}}, Within: newWithin})
+	}
+}
+
+// turning is an owner of a few hosts that accept a delivery each, and then hang for more deliveries
+// than there are places.
+func (d *drawing) turning() {
+	places := pick(d.chances, 8, 16, 24)
+	d.Processes = []Process{{Name: "up", Whole: true, Schedule: true, Places: places}}
+	known := d.known(6, 0)
+	var first, all []Inbox
+	for h := range 4 {
+		s := Server{
+			Host:   fmt.Sprintf("bad%d.owner.example", h),
+			Phases: []Phase{{badFrom, Answer{Kind: Hangs}}, {badUntil + 5*minute, Answer{Kind: Accepts}}},
+		}
+		inboxes := inboxesOf(s.Host, places/2)
+		d.Servers, first, all = append(d.Servers, s), append(first, inboxes[0]), append(all, inboxes...)
+	}
+	d.add(badFrom/2, Post{Recipients: first})
+	for at := badFrom; at < badUntil; at += minute {
+		d.add(at, Post{Recipients: all})
+	}
+	d.singles(known)
+}
+
+// fewPlaces is as many owners of new hosts that hang as there are places, while as many known hosts
+// get an activity at once and take a while for it.
+func (d *drawing) fewPlaces() {
+	places := pick(d.chances, 8, 16, 24)
+	d.Processes = []Process{{Name: "up", Whole: true, Schedule: true, Places: places}}
+	known := d.known(places, 450*time.Millisecond)
+	d.populate(population{name: "owner", owners: places, hosts: 1, inboxes: 1, answer: Answer{Kind: Hangs}}, false)
+	for range 2 {
+		d.add(badFrom+10*time.Second+d.within(badUntil-badFrom-minute), Post{Recipients: known, Within: knownWithin})
+	}
+	d.singles(known)
+}
+
+// known adds hosts that have accepted a delivery before, and take some time for each.
+func (d *drawing) known(n int, takes time.Duration) (all []Inbox) {
+	for i := range n {
+		s := Server{Host: fmt.Sprintf("known%d.example", i)}
+		if takes > 0 {
+			s.Phases = []Phase{{0, Answer{Kind: Accepts, Takes: takes}}}
+		}
+		d.Servers, all = append(d.Servers, s), append(all, Inbox{s.Host, "/inbox"})
+	}
+	d.add(0, Post{Recipients: all})
+	return all
+}
+
+// singles are deliveries to known hosts, one by one, while others are bad.
+func (d *drawing) singles(known []Inbox) {
+	for range 40 {
+		d.add(badFrom+d.within(badUntil-badFrom), Post{Recipients: []Inbox{pick(d.chances, known...)}, Within: knownWithin})
 	}
 }
 
