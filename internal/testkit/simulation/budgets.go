@@ -8,6 +8,9 @@ const (
 	// spent is from how many of them on no trial of two signature forms fits in any more: the next
 	// check comes a day later.
 	spent = mostPosts - 2
+	// countedAgain are the requests by which fedpost's count may be ahead: where the answer to the write
+	// of a host's state is lost, its attempt is counted again.
+	countedAgain = 6
 	// underWay at once, on top, within the hour after a host took something: those of three
 	// workers with eight attempts each at a host, of two forms.
 	underWay = 100
@@ -26,3 +29,11 @@ const (
 	// the quick checks of the first outage, 6 at those of its inbox, 5 at the second, and 8 days.
 	mostReceives = 31
 )
+
+// spent is from how many requests in vain on a host's budget may be spent.
+func (s *sim) spent() int {
+	if f := s.scenario.Faults; f.Lose > 0 || len(f.At) > 0 {
+		return spent - countedAgain
+	}
+	return spent
+}

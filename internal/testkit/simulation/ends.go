@@ -54,7 +54,7 @@ func (s *sim) expectAll() {
 				must, daily := map[string]bool{}, map[string]bool{}
 				for inbox, e := range whens[by] {
 					of := must
-					if host := activity.HostOf(inbox); s.wastes(host) && s.book.host(host).vain >= spent {
+					if host := activity.HostOf(inbox); s.wastes(host) && s.book.host(host).vain >= s.spent() {
 						if e.troubled {
 							continue
 						}
