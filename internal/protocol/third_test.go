@@ -189,7 +189,7 @@ func TestAProtocolOfOursIsNotForOthers(t *testing.T) {
 	r.Header.Set("Content-Type", "application/json")
 	rec := httptest.NewRecorder()
 	face.ServeHTTP(rec, r)
-	if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "not for requests of others") {
+	if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "not for requests of the API") {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 }

@@ -179,7 +179,7 @@ func TestWhatIsWrongWithAWebhookIsSaid(t *testing.T) {
 	w.refused(404, "no webhook", "GET", "/v1/webhooks/app", "")
 	w.refused(404, "no webhook", "DELETE", "/v1/webhooks/app", "")
 	w.refused(404, "no webhook", "POST", "/v1/webhooks/app/test", "")
-	w.refused(400, "not for requests of others", "POST", "/v1/activities", `{"protocol":"webhook","activity":{"type":"Create","actor":"https://a.example/u"},"recipients":["https://a.example/"]}`)
+	w.refused(400, "not for requests of the API", "POST", "/v1/activities", `{"protocol":"webhook","activity":{"type":"Create","actor":"https://a.example/u"},"recipients":["https://a.example/"]}`)
 	w.outage(func() {
 		w.refused(503, "cannot be reached", "GET", "/v1/webhooks", "")
 		w.refused(503, "cannot be reached", "GET", "/v1/webhooks/app", "")
