@@ -37,7 +37,6 @@ func (r *Runner) redate(ctx context.Context, now time.Time, back time.Duration) 
 		planned, err := r.Servers.DueServers(ctx, shard, now.Add(back+r.Rules.CheckSlow), 0)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("find the servers of shard %d: %w", shard, err))
-			continue
 		}
 		for _, s := range planned {
 			at := s.CheckAt.Add(-back)

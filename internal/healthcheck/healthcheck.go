@@ -176,7 +176,6 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 		due, err := r.Servers.DueServers(ctx, shard, now, r.Due)
 		if err != nil {
 			failed.add(fmt.Errorf("find due servers of shard %d: %w", shard, err))
-			continue
 		}
 		for _, s := range due {
 			if _, whole := circuit.HostOf(s.Key); whole && down(s) {

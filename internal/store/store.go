@@ -10,6 +10,7 @@ package store
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -91,14 +92,16 @@ func decode(it table.Item, v any) error {
 
 func decoded[T any](it table.Item) (v T, err error) { return v, decode(it, &v) }
 
-// unpacked returns what unpack reads from each item.
+// unpacked returns what unpack reads from each item that it can read, and an error for the others.
 func unpacked[T any](items []table.Item, unpack func(table.Item) (T, error)) ([]T, error) {
-	all := make([]T, len(items))
-	for i, it := range items {
-		var err error
-		if all[i], err = unpack(it); err != nil {
-			return nil, err
+	all, errs := make([]T, 0, len(items)), []error(nil)
+	for _, it := range items {
+		v, err := unpack(it)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
+		all = append(all, v)
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }

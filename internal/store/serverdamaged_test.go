@@ -1,0 +1,48 @@
+package store_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/engine/table"
+	"fedpost/internal/servers/circuit"
+	"fedpost/internal/store"
+)
+
+// TestAStateThatCannotBeReadHidesNoOther: one damaged record would end the checks of all servers
+// of its shard.
+func TestAStateThatCannotBeReadHidesNoOther(t *testing.T) {
+	e := embedded(t, sqlite.Options{})
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	s := store.New(e.Table(), func() time.Time { return now })
+	const hosts = 20
+	for i := range hosts {
+		st := circuit.State{Key: circuit.HostKey(fmt.Sprintf("h%d.example", i))}.
+			Fault(circuit.Default(), outcome.Timeout, "no answer", now).Park(circuit.Default(), now)
+		if _, err := s.SaveServer(t.Context(), st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := e.Table().Due(t.Context(), "server#0", now.Add(time.Hour), 0)
+	if err != nil || len(list) == 0 {
+		t.Fatalf("due are %d, error %v", len(list), err)
+	}
+	damaged := list[0]
+	damaged.Data = []byte("{")
+	if err := e.Table().PutAll(t.Context(), []table.Item{damaged}); err != nil {
+		t.Fatal(err)
+	}
+	found, named := 0, false
+	for shard := range circuit.Shards {
+		due, err := s.DueServers(t.Context(), shard, now.Add(time.Hour), 0)
+		found += len(due)
+		named = named || err != nil && strings.Contains(err.Error(), damaged.SK)
+	}
+	if found != hosts-1 || !named {
+		t.Errorf("%d of %d other servers are found; the damaged one is named: %t", found, hosts-1, named)
+	}
+}
