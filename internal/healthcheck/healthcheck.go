@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol"
 	"fedpost/internal/servers/circuit"
@@ -91,7 +92,7 @@ type Config struct {
 	Probes int
 	// ProbeTimeout of one probe. Default 8 s.
 	ProbeTimeout time.Duration
-	// Due bounds the servers of a shard in one run. Default 1000.
+	// Due bounds the servers of a shard in one run. Default 2000.
 	Due int
 	// AtOnce is how many deliveries that will not be attempted are released at once: overdue
 	// ones, and those of servers that are blocked or gone. Default 500.
@@ -111,7 +112,7 @@ func New(c Config) *Runner {
 	c.Rules = c.Rules.Complete()
 	c.Probes = cmp.Or(c.Probes, DefaultProbes)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 8*time.Second)
-	c.Due = cmp.Or(c.Due, 1000)
+	c.Due = cmp.Or(c.Due, 2000)
 	c.AtOnce = cmp.Or(c.AtOnce, 500)
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -197,7 +198,7 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 	// A run may have no time for all. None starves if the earliest come first.
 	slices.SortFunc(all, func(a, b circuit.State) int { return a.CheckAt.Compare(b.CheckAt) })
 	for _, s := range all {
-		if _, whole := circuit.HostOf(s.Key); whole && down(s) {
+		if s.Probed() {
 			// A probe of a host that hangs takes long, and other steps must not wait for it.
 			probed = append(probed, s)
 		} else {
@@ -205,10 +206,24 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 		}
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { r.steps(ctx, probed, r.Probes, now, &failed) })
+	wg.Go(func() { r.steps(ctx, inTurn(probed), r.Probes, now, &failed) })
 	r.steps(ctx, others, atOnce, now, &failed)
 	wg.Wait()
 	return errors.Join(failed.errs...)
+}
+
+// inTurn sorts servers so that the first of each site comes before the second of any: the hosts of
+// one owner, however many hang, hold up no probes of others.
+func inTurn(due []circuit.State) []circuit.State {
+	before, turns := map[string]int{}, make(map[string]int, len(due))
+	for _, s := range due {
+		host, _ := circuit.HostOf(s.Key)
+		site := activity.SiteOf(host)
+		turns[s.Key] = before[site]
+		before[site]++
+	}
+	slices.SortStableFunc(due, func(a, b circuit.State) int { return cmp.Compare(turns[a.Key], turns[b.Key]) })
+	return due
 }
 
 // steps takes the next step of each server, most of them at once. The next run goes on with what a
