@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,5 +162,50 @@ func TestOneOwnersHostsThatHangHoldUpNoProbesOfOthers(t *testing.T) {
 	}
 	if !slices.Contains(p.hosts, "back.example") {
 		t.Errorf("the only host of its owner is not probed, but %s are", strings.Join(p.hosts, " "))
+	}
+}
+
+// holding is a store that holds up the steps of all servers but one until that one's is claimed.
+type holding struct {
+	circuit.Store
+	key     string
+	once    sync.Once
+	claimed chan struct{}
+}
+
+func (h *holding) SaveServer(ctx context.Context, s circuit.State) (circuit.State, error) {
+	if s.Key == h.key {
+		h.once.Do(func() { close(h.claimed) })
+	}
+	select {
+	case <-h.claimed:
+	case <-ctx.Done():
+	}
+	return h.Store.SaveServer(ctx, s)
+}
+
+// A host can have any number of inboxes that ask for a pause.
+func TestOneHostsInboxesHoldUpNoStepsOfOthers(t *testing.T) {
+	w := world.New(t, world.Options{})
+	paused := func(key string, pause time.Duration) {
+		t.Helper()
+		s := circuit.State{Key: key}.Throttle(circuit.Default(), w.Now().Add(pause), "answered 429", w.Now()).Park(circuit.Default(), w.Now())
+		if _, err := w.Raw().SaveServer(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 60 {
+		paused(circuit.InboxKey(fmt.Sprintf("https://many.example/%d", i)), minut)
+	}
+	well := circuit.HostKey("well.example")
+	paused(well, 2*minut)
+	w.Clock.Advance(time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	time.AfterFunc(5*time.Second, cancel) // a deadline would leave the run no time
+	servers := &holding{Store: w.Store, key: well, claimed: make(chan struct{})}
+	r := runner(w, &counting{}, func(c *healthcheck.Config) { c.Servers = servers })
+	if err := r.Run(ctx); err != nil {
+		t.Errorf("its step waits for those of one host's inboxes: %.200s", err)
 	}
 }

@@ -195,9 +195,7 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 		}
 		all = append(all, due...)
 	}
-	// A run may have no time for all. None starves if the earliest come first.
-	slices.SortFunc(all, func(a, b circuit.State) int { return a.CheckAt.Compare(b.CheckAt) })
-	for _, s := range all {
+	for _, s := range inTurn(all) {
 		if s.Probed() {
 			// A probe of a host that hangs takes long, and other steps must not wait for it.
 			probed = append(probed, s)
@@ -206,15 +204,17 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 		}
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { r.steps(ctx, inTurn(probed), r.Probes, now, &failed) })
+	wg.Go(func() { r.steps(ctx, probed, r.Probes, now, &failed) })
 	r.steps(ctx, others, atOnce, now, &failed)
 	wg.Wait()
 	return errors.Join(failed.errs...)
 }
 
-// inTurn sorts servers so that the first of each site comes before the second of any: the hosts of
-// one owner, however many hang, hold up no probes of others.
+// inTurn sorts servers, as a run may have no time for all. None starves if the earliest come first.
+// The first of each site comes before the second of any, so that one owner's hosts and inboxes,
+// however many there are, hold up none of others.
 func inTurn(due []circuit.State) []circuit.State {
+	slices.SortFunc(due, func(a, b circuit.State) int { return a.CheckAt.Compare(b.CheckAt) })
 	before, turns := map[string]int{}, make(map[string]int, len(due))
 	for _, s := range due {
 		host, _ := circuit.HostOf(s.Key)
