@@ -465,7 +465,11 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 			a.back = max(a.back, b.backAt)
 		}
 	}
-	a.back = min(a.back, now+longestWait)
+	longest := longestWait
+	if early && a.why == inboxAlone {
+		longest = longestTurn
+	}
+	a.back = min(a.back, now+longest)
 	p.remove(a)
 	p.sent = append(p.sent, a)
 }
