@@ -36,12 +36,15 @@ func manyDown(t *testing.T, n int, name string) (w *world.World, hosts []string)
 // listing is a prober that lists the hosts, which do not answer. It stops a run after a number
 // of them.
 type listing struct {
+	mu    sync.Mutex
 	hosts []string
 	most  int
 	stop  context.CancelFunc
 }
 
 func (l *listing) Probe(_ context.Context, host string) outcome.Outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.hosts = append(l.hosts, host)
 	if len(l.hosts)%l.most == 0 {
 		l.stop()
