@@ -5,21 +5,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/world"
 )
 
-// manyDown makes a world in which n hosts are down. Their checks are due one after another.
-func manyDown(t *testing.T, n int) (w *world.World, hosts []string) {
+// manyDown makes a world in which n hosts of a name are down. Their checks are due one after
+// another.
+func manyDown(t *testing.T, n int, name string) (w *world.World, hosts []string) {
 	t.Helper()
 	w = world.New(t, world.Options{})
 	for i := range n {
-		host := fmt.Sprintf("down%d.example", i)
+		host := fmt.Sprintf(name, i)
 		s := circuit.State{Key: circuit.HostKey(host)}.Fault(circuit.Default(), outcome.Timeout, "no answer", w.Now()).
 			Park(circuit.Default(), w.Now()).Postpone(circuit.Default(), w.Now().Add(time.Duration(i)*time.Second), w.Now())
 		if _, err := w.Raw().SaveServer(t.Context(), s); err != nil {
@@ -33,12 +36,15 @@ func manyDown(t *testing.T, n int) (w *world.World, hosts []string) {
 // listing is a prober that lists the hosts, which do not answer. It stops a run after a number
 // of them.
 type listing struct {
+	mu    sync.Mutex
 	hosts []string
 	most  int
 	stop  context.CancelFunc
 }
 
 func (l *listing) Probe(_ context.Context, host string) outcome.Outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.hosts = append(l.hosts, host)
 	if len(l.hosts)%l.most == 0 {
 		l.stop()
@@ -49,7 +55,7 @@ func (l *listing) Probe(_ context.Context, host string) outcome.Outcome {
 // Where more servers are due than a run has time for, or reads, those due for the longest come
 // first, in whatever shard: none starves.
 func TestServersAreCheckedInTheOrderInWhichTheyAreDue(t *testing.T) {
-	w, hosts := manyDown(t, 60)
+	w, hosts := manyDown(t, 60, "down%d.example")
 	w.Clock.Advance(time.Hour)
 	p := &listing{most: 7}
 	r := runner(w, p, func(c *healthcheck.Config) { c.Probes, c.Due = 1, 20 })
@@ -69,7 +75,7 @@ func TestServersAreCheckedInTheOrderInWhichTheyAreDue(t *testing.T) {
 }
 
 func TestAClockThatIsSetBackMovesAllChecks(t *testing.T) {
-	w, hosts := manyDown(t, 60)
+	w, hosts := manyDown(t, 60, "down%d.example")
 	w.Clock.Advance(time.Hour)
 	r := runner(w, &listing{most: len(hosts) + 1}, func(c *healthcheck.Config) { c.Due = 3 })
 	if err := r.Run(t.Context()); err != nil {
@@ -84,5 +90,125 @@ func TestAClockThatIsSetBackMovesAllChecks(t *testing.T) {
 		if s := state(t, w, circuit.HostKey(host)); s.CheckAt.After(back.Add(time.Hour)) {
 			t.Errorf("%s is checked after %s", host, s.CheckAt.Sub(back))
 		}
+	}
+}
+
+// Steps that need no probe do not wait for those that do, of however many hosts that hang: hosts
+// that are down, or said that they are gone.
+func TestHostsThatHangHoldUpNoStepsWithoutAProbe(t *testing.T) {
+	const inbox = "https://paused.example/inbox"
+	for name, change := range map[string]func(s circuit.State, now time.Time) circuit.State{
+		"down": func(s circuit.State, _ time.Time) circuit.State { return s },
+		"gone": func(s circuit.State, now time.Time) circuit.State {
+			return circuit.State{Key: s.Key, Version: s.Version}.SaidGone(circuit.Default(), "answered 410", now)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, hosts := manyDown(t, 60, "hangs%d.example")
+			for _, host := range hosts {
+				if _, err := w.Raw().SaveServer(t.Context(), change(state(t, w, circuit.HostKey(host)), w.Now())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			paused := circuit.State{Key: circuit.HostKey("paused.example")}.Pause(circuit.Default(), w.Now().Add(30*minut), "asked for it", w.Now())
+			if _, err := w.Raw().SaveServer(t.Context(), paused); err != nil {
+				t.Fatal(err)
+			}
+			id := w.Send(w.Activity("Create"), inbox)
+			w.Work()
+			w.Clock.Advance(time.Hour)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			left := make(chan struct{})
+			r := runner(w, &counting{wait: func() { <-left }}, func(c *healthcheck.Config) { c.Probes, c.Due = 10, 7 })
+			over := make(chan error)
+			go func() { over <- r.Run(ctx) }()
+			released := func() bool { return w.Parked(circuit.HostKey("paused.example")) == 0 }
+			for range 200 {
+				if released() {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if !released() {
+				t.Error("what waited for the end of a pause waits for probes")
+			}
+			stop()
+			close(left)
+			if err := <-over; err != nil && ctx.Err() == nil {
+				t.Fatal(err)
+			}
+			w.Clock.Advance(minut)
+			w.Work()
+			if got := w.States(id)[inbox].State; got != activity.Delivered {
+				t.Errorf("it is %s", got)
+			}
+		})
+	}
+}
+
+// The hosts of one owner are probed in turn with those of others.
+func TestOneOwnersHostsThatHangHoldUpNoProbesOfOthers(t *testing.T) {
+	w, _ := manyDown(t, 60, "down%d.hangs.example")
+	back := circuit.State{Key: circuit.HostKey("back.example")}.Fault(circuit.Default(), outcome.Timeout, "no answer", w.Now()).
+		Park(circuit.Default(), w.Now()).Postpone(circuit.Default(), w.Now().Add(30*minut), w.Now())
+	if _, err := w.Raw().SaveServer(t.Context(), back); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(time.Hour)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	p := &listing{most: 7, stop: stop}
+	r := runner(w, p, func(c *healthcheck.Config) { c.Probes, c.Due = 1, 100 })
+	if err := r.Run(ctx); err != nil && ctx.Err() == nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(p.hosts, "back.example") {
+		t.Errorf("the only host of its owner is not probed, but %s are", strings.Join(p.hosts, " "))
+	}
+}
+
+// holding is a store that holds up the steps of all servers but one until that one's is claimed.
+type holding struct {
+	circuit.Store
+	key     string
+	once    sync.Once
+	claimed chan struct{}
+}
+
+func (h *holding) SaveServer(ctx context.Context, s circuit.State) (circuit.State, error) {
+	if s.Key == h.key {
+		h.once.Do(func() { close(h.claimed) })
+	}
+	select {
+	case <-h.claimed:
+	case <-ctx.Done():
+	}
+	return h.Store.SaveServer(ctx, s)
+}
+
+// A host can have any number of inboxes that ask for a pause.
+func TestOneHostsInboxesHoldUpNoStepsOfOthers(t *testing.T) {
+	w := world.New(t, world.Options{})
+	paused := func(key string, pause time.Duration) {
+		t.Helper()
+		s := circuit.State{Key: key}.Throttle(circuit.Default(), w.Now().Add(pause), "answered 429", w.Now()).Park(circuit.Default(), w.Now())
+		if _, err := w.Raw().SaveServer(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 60 {
+		paused(circuit.InboxKey(fmt.Sprintf("https://many.example/%d", i)), minut)
+	}
+	well := circuit.HostKey("well.example")
+	paused(well, 2*minut)
+	w.Clock.Advance(time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	time.AfterFunc(5*time.Second, cancel) // a deadline would leave the run no time
+	servers := &holding{Store: w.Store, key: well, claimed: make(chan struct{})}
+	r := runner(w, &counting{}, func(c *healthcheck.Config) { c.Servers = servers })
+	if err := r.Run(ctx); err != nil {
+		t.Errorf("its step waits for those of one host's inboxes: %.200s", err)
 	}
 }

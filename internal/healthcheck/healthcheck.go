@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol"
 	"fedpost/internal/servers/circuit"
@@ -91,7 +92,7 @@ type Config struct {
 	Probes int
 	// ProbeTimeout of one probe. Default 8 s.
 	ProbeTimeout time.Duration
-	// Due bounds the servers of a shard in one run. Default 1000.
+	// Due bounds the due heads of a shard in one run, and half of the due servers. Default 1000.
 	Due int
 	// AtOnce is how many deliveries that will not be attempted are released at once: overdue
 	// ones, and those of servers that are blocked or gone. Default 500.
@@ -143,7 +144,9 @@ func (r *Runner) Run(ctx context.Context) error {
 		if back := r.setBack(now); back > 0 {
 			failed.add(r.redate(ctx, now, back))
 		}
-		failed.add(r.heads(ctx, now))
+		for shard := range parking.Shards {
+			wg.Go(func() { failed.add(r.heads(ctx, shard, now)) })
+		}
 		failed.add(r.servers(ctx, now))
 	})
 	wg.Wait()
@@ -171,19 +174,20 @@ func (r *Runner) late(ctx context.Context) bool {
 
 func (r *Runner) servers(ctx context.Context, now time.Time) error {
 	var failed failures
-	var probed, others []circuit.State
+	var all, probed, others []circuit.State
 	for shard := range circuit.Shards {
-		due, err := r.Servers.DueServers(ctx, shard, now, r.Due)
+		due, err := r.Servers.DueServers(ctx, shard, now, 2*r.Due)
 		if err != nil {
 			failed.add(fmt.Errorf("find due servers of shard %d: %w", shard, err))
 		}
-		for _, s := range due {
-			if _, whole := circuit.HostOf(s.Key); whole && down(s) {
-				// A probe of a host that hangs takes long, and other steps must not wait for it.
-				probed = append(probed, s)
-			} else {
-				others = append(others, s)
-			}
+		all = append(all, due...)
+	}
+	for _, s := range inTurn(all) {
+		if s.Probed() {
+			// A probe of a host that hangs takes long, and other steps must not wait for it.
+			probed = append(probed, s)
+		} else {
+			others = append(others, s)
 		}
 	}
 	var wg sync.WaitGroup
@@ -193,10 +197,25 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 	return errors.Join(failed.errs...)
 }
 
-// steps takes the next step of each server, most of them at once. The next run goes on with what a
-// late one has left: none starves, as those due for the longest come first.
-func (r *Runner) steps(ctx context.Context, due []circuit.State, most int, now time.Time, failed *failures) {
+// inTurn sorts servers, as a run may have no time for all. None starves if the earliest come first.
+// The first of each site comes before the second of any, so that one owner's hosts and inboxes,
+// however many there are, hold up none of others.
+func inTurn(due []circuit.State) []circuit.State {
 	slices.SortFunc(due, func(a, b circuit.State) int { return a.CheckAt.Compare(b.CheckAt) })
+	before, turns := map[string]int{}, make(map[string]int, len(due))
+	for _, s := range due {
+		host, _ := circuit.HostOf(s.Key)
+		site := activity.SiteOf(host)
+		turns[s.Key] = before[site]
+		before[site]++
+	}
+	slices.SortStableFunc(due, func(a, b circuit.State) int { return cmp.Compare(turns[a.Key], turns[b.Key]) })
+	return due
+}
+
+// steps takes the next step of each server, most of them at once. The next run goes on with what a
+// late one has left.
+func (r *Runner) steps(ctx context.Context, due []circuit.State, most int, now time.Time, failed *failures) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, most)
 	for _, s := range due {

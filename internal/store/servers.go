@@ -37,6 +37,16 @@ func serverKey(name string) table.Key {
 
 func serverShard(shard int) string { return fmt.Sprintf("server#%d", shard) }
 
+// shardOf returns the shard of the schedule in which st is. A version before put servers into all of
+// them, whatever their step, so those of one half may be in the other until they are saved again.
+func shardOf(st circuit.State) string {
+	n := shard(st.Key, circuit.Shards/2)
+	if st.Probed() {
+		n += circuit.Shards / 2
+	}
+	return serverShard(n)
+}
+
 // shard spreads names over n shards.
 func shard(name string, n int) int {
 	h := fnv.New32a()
@@ -113,7 +123,7 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 	}
 	it := table.Item{Key: serverKey(st.Key), Data: data, Expires: st.Forget}
 	if !st.CheckAt.IsZero() {
-		it.Due = table.Due{Shard: serverShard(shard(st.Key, circuit.Shards)), At: st.CheckAt}
+		it.Due = table.Due{Shard: shardOf(st), At: st.CheckAt}
 	}
 	cond := s.ofVersion(st.Version)
 	if changed {

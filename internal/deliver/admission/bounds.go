@@ -75,6 +75,9 @@ const (
 	// longestWait is the longest time until a delivery comes back, in case its host recovers
 	// meanwhile.
 	longestWait = 15 * time.Minute
+	// longestTurn is the same where attempts are made one at a time: a host that is slow, too, can
+	// have more deliveries than it answers in hours, and each would be received all the time.
+	longestTurn = 4 * time.Hour
 )
 
 // part is the share of n for hosts that are not prompt, and for one inbox of its host. The rest

@@ -446,6 +446,10 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 	// What is under way at its first receive has ended by the third. A site that has held nothing
 	// does not wait behind those that have, but for processors.
 	a.back = max(a.entered+tick/2<<min(a.Receives, 8), now+quick)
+	longest := longestWait
+	if early && a.why == inboxAlone {
+		longest = longestTurn
+	}
 	binds := p.binds(a)
 	for i, b := range p.bounds(a) {
 		if binds[i] && (b != &p.classes[h.class] || a.why == allComputing && a.Receives >= receives || h.site.held != nothing) {
@@ -461,11 +465,11 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 					rate = max(rate, float64(p.b.Computing)/unsigned.Seconds())
 				}
 			}
-			b.backAt = max(b.backAt, now+tick) + time.Duration(float64(time.Second)/rate)
+			b.backAt = min(max(b.backAt, now+tick)+time.Duration(float64(time.Second)/rate), now+longest)
 			a.back = max(a.back, b.backAt)
 		}
 	}
-	a.back = min(a.back, now+longestWait)
+	a.back = min(a.back, now+longest)
 	p.remove(a)
 	p.sent = append(p.sent, a)
 }

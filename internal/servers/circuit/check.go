@@ -19,6 +19,13 @@ func (s State) Begin(r Rules, lease time.Duration, now time.Time) State {
 	return s.kept(r, now)
 }
 
+// Probed reports whether the next step of a server makes a probe. None shows anything about an
+// inbox.
+func (s State) Probed() bool {
+	_, whole := HostOf(s.Key)
+	return whole && (s.Phase == Unhealthy || s.Phase == Exhausted || s.Doubt || s.Phase == Gone && !s.Parked)
+}
+
 // CheckPassed says that the server answered a probe. If deliveries are parked, or the budget has
 // opened the circuit, a trial decides; otherwise the circuit closes. No probe shows anything
 // about an inbox, whose ordered deliveries wait under its host: if the next of them fails, this

@@ -201,5 +201,6 @@ type Store interface {
 	DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]State, error)
 }
 
-// Shards is the number of shards of the schedule of checks.
+// Shards is the number of shards of the schedule of checks. The second half of them has the steps
+// that make a probe: hosts that hang hold these up, and no others may wait behind them.
 const Shards = 4
