@@ -12,35 +12,39 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-// heads releases heads of ordered groups that are due, of one shard. A head stays due until its
-// delivery is final or parked again, so it may be released several times: the ordered queue drops a
+// heads releases heads of ordered groups that are due. A head stays due until its delivery is
+// final or parked again, so it may be released several times: the ordered queue drops a
 // repetition within five minutes, and the ledger fences later ones.
-func (r *Runner) heads(ctx context.Context, shard int, now time.Time) error {
-	// Heads with a slot are sent a step ahead, or they would be late.
-	ps, err := r.Lot.Store.DueHeads(ctx, shard, now.Add(r.Rules.RampEvery), r.Due)
-	if err != nil {
-		return err
-	}
-	byKey := map[string][]parking.Parked{}
-	for _, p := range ps {
-		if !p.Due.After(now) || !p.Delivery.Slot.IsZero() {
-			byKey[p.Key] = append(byKey[p.Key], p)
-		}
-	}
-	if len(byKey) == 0 {
-		return nil
-	}
-	found, err := r.Servers.Servers(ctx, slices.Sorted(maps.Keys(byKey))...)
-	if err != nil {
-		return fmt.Errorf("load the servers of ordered groups: %w", err)
-	}
+func (r *Runner) heads(ctx context.Context, now time.Time) error {
 	var errs []error
-	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+	for shard := range parking.Shards {
 		if r.late(ctx) {
 			break
 		}
-		if err := r.headsOf(ctx, circuit.Of(found, key), byKey[key]); err != nil {
-			errs = append(errs, fmt.Errorf("groups at %s: %w", key, err))
+		// Heads with a slot are sent a step ahead, or they would be late.
+		ps, err := r.Lot.Store.DueHeads(ctx, shard, now.Add(r.Rules.RampEvery), r.Due)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		byKey := map[string][]parking.Parked{}
+		for _, p := range ps {
+			if !p.Due.After(now) || !p.Delivery.Slot.IsZero() {
+				byKey[p.Key] = append(byKey[p.Key], p)
+			}
+		}
+		if len(byKey) == 0 {
+			continue
+		}
+		found, err := r.Servers.Servers(ctx, slices.Sorted(maps.Keys(byKey))...)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("load the servers of ordered groups: %w", err))
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(byKey)) {
+			if err := r.headsOf(ctx, circuit.Of(found, key), byKey[key]); err != nil {
+				errs = append(errs, fmt.Errorf("groups at %s: %w", key, err))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -92,7 +92,7 @@ type Config struct {
 	Probes int
 	// ProbeTimeout of one probe. Default 8 s.
 	ProbeTimeout time.Duration
-	// Due bounds the due heads of a shard in one run, and half of the due servers. Default 1000.
+	// Due bounds the servers of a shard in one run. Default 2000.
 	Due int
 	// AtOnce is how many deliveries that will not be attempted are released at once: overdue
 	// ones, and those of servers that are blocked or gone. Default 500.
@@ -112,7 +112,7 @@ func New(c Config) *Runner {
 	c.Rules = c.Rules.Complete()
 	c.Probes = cmp.Or(c.Probes, DefaultProbes)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 8*time.Second)
-	c.Due = cmp.Or(c.Due, 1000)
+	c.Due = cmp.Or(c.Due, 2000)
 	c.AtOnce = cmp.Or(c.AtOnce, 500)
 	return &Runner{Config: c}
 }
@@ -144,9 +144,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if back := r.setBack(now); back > 0 {
 			failed.add(r.redate(ctx, now, back))
 		}
-		for shard := range parking.Shards {
-			wg.Go(func() { failed.add(r.heads(ctx, shard, now)) })
-		}
+		failed.add(r.heads(ctx, now))
 		failed.add(r.servers(ctx, now))
 	})
 	wg.Wait()
@@ -176,7 +174,7 @@ func (r *Runner) servers(ctx context.Context, now time.Time) error {
 	var failed failures
 	var all, probed, others []circuit.State
 	for shard := range circuit.Shards {
-		due, err := r.Servers.DueServers(ctx, shard, now, 2*r.Due)
+		due, err := r.Servers.DueServers(ctx, shard, now, r.Due)
 		if err != nil {
 			failed.add(fmt.Errorf("find due servers of shard %d: %w", shard, err))
 		}
