@@ -86,3 +86,24 @@ func TestAClockThatIsSetBackMovesAllChecks(t *testing.T) {
 		}
 	}
 }
+
+// A run has no time for the checks of thousands of servers that hang. Still it takes the steps of
+// others that are due behind them.
+func TestAPauseEndsHoweverManyServersAreDown(t *testing.T) {
+	w, hosts := manyDown(t, 4400)
+	rules := circuit.Default()
+	paused := circuit.State{Key: circuit.HostKey("paused.example")}.Park(rules, w.Now()).
+		Throttle(rules, w.Now().Add(2*time.Hour), "answered 429", w.Now())
+	if _, err := w.Raw().SaveServer(t.Context(), paused); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(3 * time.Hour)
+	p := &counting{}
+	p.fail.Store(true)
+	if err := runner(w, p, nil).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := state(t, w, paused.Key); s.Parked {
+		t.Errorf("beside the checks of %d of %d servers, the step of another was not taken: %s", p.n.Load(), len(hosts), world.Brief(s))
+	}
+}

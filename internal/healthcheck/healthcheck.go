@@ -91,7 +91,8 @@ type Config struct {
 	Probes int
 	// ProbeTimeout of one probe. Default 8 s.
 	ProbeTimeout time.Duration
-	// Due bounds the servers of a shard in one run. Default 1000.
+	// Due bounds the servers of a shard in one run, and so its memory. It is more than a run can
+	// probe, as steps of other servers may be due behind the checks. Default 5000.
 	Due int
 	// AtOnce is how many deliveries that will not be attempted are released at once: overdue
 	// ones, and those of servers that are blocked or gone. Default 500.
@@ -111,7 +112,7 @@ func New(c Config) *Runner {
 	c.Rules = c.Rules.Complete()
 	c.Probes = cmp.Or(c.Probes, DefaultProbes)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 8*time.Second)
-	c.Due = cmp.Or(c.Due, 1000)
+	c.Due = cmp.Or(c.Due, 5000)
 	c.AtOnce = cmp.Or(c.AtOnce, 500)
 	if c.Log == nil {
 		c.Log = slog.Default()
