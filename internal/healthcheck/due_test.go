@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 	"fedpost/internal/testkit/world"
 )
 
@@ -105,5 +108,37 @@ func TestAPauseEndsHoweverManyServersAreDown(t *testing.T) {
 	}
 	if s := state(t, w, paused.Key); s.Parked {
 		t.Errorf("beside the checks of %d of %d servers, the step of another was not taken: %s", p.n.Load(), len(hosts), world.Brief(s))
+	}
+}
+
+// lateHeads is a store that answers what heads are due only when a server was probed.
+type lateHeads struct {
+	parking.Store
+	probed chan struct{}
+	late   atomic.Bool
+}
+
+func (l *lateHeads) DueHeads(ctx context.Context, shard int, by time.Time, limit int) ([]parking.Parked, error) {
+	select {
+	case <-l.probed:
+	case <-time.After(2 * time.Second):
+		l.late.Store(true)
+	}
+	return l.Store.DueHeads(ctx, shard, by, limit)
+}
+
+// Heads of many ordered groups, or a store that answers late, may take all of a run's time.
+func TestHeadsDelayNoServers(t *testing.T) {
+	w, _ := manyDown(t, 1)
+	w.Clock.Advance(time.Hour)
+	lot := *w.Config().Lot
+	heads := &lateHeads{Store: lot.Store, probed: make(chan struct{})}
+	lot.Store = heads
+	p := &counting{wait: sync.OnceFunc(func() { close(heads.probed) })}
+	if err := runner(w, p, func(c *healthcheck.Config) { c.Lot = &lot }).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if heads.late.Load() {
+		t.Error("no server was probed until all heads were read")
 	}
 }

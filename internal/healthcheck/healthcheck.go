@@ -61,6 +61,8 @@ const (
 	DefaultProbes = 64
 	// atOnce is how many steps other than probes are under way at once.
 	atOnce = 8
+	// perPage is how many heads of ordered groups, or servers of a list, are read at once.
+	perPage = 1000
 	// reserve is kept back before the deadline of a run: no step begins in it.
 	reserve = 10 * time.Second
 )
@@ -158,7 +160,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if back := r.setBack(now); back > 0 {
 			failed.add(r.redate(ctx, now, back))
 		}
-		failed.add(r.heads(ctx, now))
+		wg.Go(func() { failed.add(r.heads(ctx, now)) })
 		failed.add(r.servers(ctx, now))
 	})
 	wg.Wait()
