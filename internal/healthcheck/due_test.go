@@ -2,12 +2,12 @@ package healthcheck_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fedpost/internal/activity/outcome"
@@ -111,34 +111,29 @@ func TestAPauseEndsHoweverManyServersAreDown(t *testing.T) {
 	}
 }
 
-// lateHeads is a store that answers what heads are due only when a server was probed.
-type lateHeads struct {
-	parking.Store
-	probed chan struct{}
-	late   atomic.Bool
+// lateHeads is a store that does not answer which heads are due.
+type lateHeads struct{ parking.Store }
+
+func (lateHeads) DueHeads(ctx context.Context, _ int, _ time.Time, _ int) ([]parking.Parked, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
-func (l *lateHeads) DueHeads(ctx context.Context, shard int, by time.Time, limit int) ([]parking.Parked, error) {
-	select {
-	case <-l.probed:
-	case <-time.After(2 * time.Second):
-		l.late.Store(true)
-	}
-	return l.Store.DueHeads(ctx, shard, by, limit)
-}
-
-// Heads of many ordered groups, or a store that answers late, may take all of a run's time.
-func TestHeadsDelayNoServers(t *testing.T) {
-	w, _ := manyDown(t, 1)
-	w.Clock.Advance(time.Hour)
-	lot := *w.Config().Lot
-	heads := &lateHeads{Store: lot.Store, probed: make(chan struct{})}
-	lot.Store = heads
-	p := &counting{wait: sync.OnceFunc(func() { close(heads.probed) })}
-	if err := runner(w, p, func(c *healthcheck.Config) { c.Lot = &lot }).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if heads.late.Load() {
-		t.Error("no server was probed until all heads were read")
-	}
+// Heads of many ordered groups, or a store that answers late, do not take all of a run's time.
+func TestHeadsLeaveTimeForServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := manyDown(t, 1)
+		w.Clock.Advance(time.Hour)
+		lot := *w.Config().Lot
+		lot.Store = lateHeads{lot.Store}
+		p := &counting{}
+		ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second)
+		defer cancel()
+		if err := runner(w, p, func(c *healthcheck.Config) { c.Lot = &lot }).Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if p.n.Load() == 0 {
+			t.Error("no server was probed")
+		}
+	})
 }

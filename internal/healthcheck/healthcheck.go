@@ -63,6 +63,8 @@ const (
 	atOnce = 8
 	// perPage is how many heads of ordered groups, or servers of a list, are read at once.
 	perPage = 1000
+	// headsTime is how much of a run heads of ordered groups may take, before the steps of servers.
+	headsTime = 30 * time.Second
 	// reserve is kept back before the deadline of a run: no step begins in it.
 	reserve = 10 * time.Second
 )
@@ -160,7 +162,9 @@ func (r *Runner) Run(ctx context.Context) error {
 		if back := r.setBack(now); back > 0 {
 			failed.add(r.redate(ctx, now, back))
 		}
-		wg.Go(func() { failed.add(r.heads(ctx, now)) })
+		some, cancel := context.WithTimeout(ctx, headsTime)
+		failed.add(r.heads(some, now))
+		cancel()
 		failed.add(r.servers(ctx, now))
 	})
 	wg.Wait()
