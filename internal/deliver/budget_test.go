@@ -97,6 +97,41 @@ func TestAHostThatRefusesAllFormsGetsOneDeliveryAfterAnother(t *testing.T) {
 	}
 }
 
+// A 404 to the second signature form shows that the host verifies it: however many of its inboxes
+// do not exist, those that do get their deliveries.
+func TestAHostThatTakesOneFormGetsWhatItTakes(t *testing.T) {
+	w := world.New(t, world.Options{})
+	const live = "https://form.example/live"
+	inVain := 0
+	w.Servers.Script("form.example", world.OneByOne(func(r world.Request, _ int) outcome.Outcome {
+		s, err := circuit.Load(t.Context(), w.Raw(), circuit.HostKey("form.example"))
+		if err != nil {
+			t.Error(err)
+		}
+		o := world.Status(404)
+		switch {
+		case strings.HasPrefix(r.Inbox, "probe:"):
+			return world.Status(200)
+		case s.OneRequest(circuit.Default(), w.Now()):
+			o = world.Status(403)
+		case r.Inbox == live:
+			o, o.Requests = world.Status(202), 2
+		default:
+			o.Requests = 2
+		}
+		inVain += o.Vain()
+		return o
+	}))
+	w.Send(w.Activity("Create"), inboxesAt("form.example", 60)...)
+	w.Run(time.Hour, 5*time.Second)
+	id := w.Send(w.Activity("Create"), live)
+	w.Run(day+2*time.Hour, 5*time.Second)
+	w.Expect(id, map[string]activity.State{live: activity.Delivered})
+	if inVain > 50+20 {
+		t.Errorf("%d requests in vain in a day and three hours, want at most a day's 50, and 20 of the next", inVain)
+	}
+}
+
 // An acceptance of any inbox begins the budget anew, and the inbox that accepted last has the
 // first trial: however many inboxes of its host refuse, it gets its deliveries.
 func TestInboxesThatRefuseStarveNoInboxThatAccepts(t *testing.T) {

@@ -51,7 +51,7 @@ func (r *Runner) hasten(ctx context.Context, s circuit.State) (circuit.State, er
 			}
 			return s, errLate
 		}
-		page, next, err := r.Servers.ListServers(ctx, cursor, r.Due)
+		page, next, err := r.Servers.ListServers(ctx, cursor, perPage)
 		if err != nil {
 			return s, fmt.Errorf("look for what is parked below: %w", err)
 		}

@@ -2,17 +2,20 @@ package healthcheck_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/healthcheck"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 	"fedpost/internal/testkit/world"
 )
 
@@ -211,4 +214,31 @@ func TestOneHostsInboxesHoldUpNoStepsOfOthers(t *testing.T) {
 	if err := r.Run(ctx); err != nil {
 		t.Errorf("its step waits for those of one host's inboxes: %.200s", err)
 	}
+}
+
+// lateHeads is a store that does not answer which heads are due.
+type lateHeads struct{ parking.Store }
+
+func (lateHeads) DueHeads(ctx context.Context, _ int, _ time.Time, _ int) ([]parking.Parked, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Heads of many ordered groups, or a store that answers late, do not take all of a run's time.
+func TestHeadsLeaveTimeForServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := manyDown(t, 1, "down%d.example")
+		w.Clock.Advance(time.Hour)
+		lot := *w.Config().Lot
+		lot.Store = lateHeads{lot.Store}
+		p := &counting{}
+		ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second)
+		defer cancel()
+		if err := runner(w, p, func(c *healthcheck.Config) { c.Lot = &lot }).Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if p.n.Load() == 0 {
+			t.Error("no server was probed")
+		}
+	})
 }

@@ -22,7 +22,7 @@ func (r *Runner) heads(ctx context.Context, now time.Time) error {
 			break
 		}
 		// Heads with a slot are sent a step ahead, or they would be late.
-		ps, err := r.Lot.Store.DueHeads(ctx, shard, now.Add(r.Rules.RampEvery), r.Due)
+		ps, err := r.Lot.Store.DueHeads(ctx, shard, now.Add(r.Rules.RampEvery), perPage)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -42,6 +42,9 @@ func (r *Runner) heads(ctx context.Context, now time.Time) error {
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(byKey)) {
+			if r.late(ctx) {
+				break
+			}
 			if err := r.headsOf(ctx, circuit.Of(found, key), byKey[key]); err != nil {
 				errs = append(errs, fmt.Errorf("groups at %s: %w", key, err))
 			}

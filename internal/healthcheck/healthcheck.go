@@ -62,6 +62,10 @@ const (
 	DefaultProbes = 64
 	// atOnce is how many steps other than probes are under way at once.
 	atOnce = 8
+	// perPage is how many heads of ordered groups, or servers of a list, are read at once.
+	perPage = 1000
+	// headsTime is how much of a run heads of ordered groups may take, before the steps of servers.
+	headsTime = 30 * time.Second
 	// reserve is kept back before the deadline of a run: no step begins in it.
 	reserve = 10 * time.Second
 )
@@ -92,7 +96,7 @@ type Config struct {
 	Probes int
 	// ProbeTimeout of one probe. Default 8 s.
 	ProbeTimeout time.Duration
-	// Due bounds the servers of a shard in one run. Default 2000.
+	// Due bounds the servers of a shard in one run, and so its memory. Default 2000.
 	Due int
 	// AtOnce is how many deliveries that will not be attempted are released at once: overdue
 	// ones, and those of servers that are blocked or gone. Default 500.
@@ -144,7 +148,9 @@ func (r *Runner) Run(ctx context.Context) error {
 		if back := r.setBack(now); back > 0 {
 			failed.add(r.redate(ctx, now, back))
 		}
-		failed.add(r.heads(ctx, now))
+		some, cancel := context.WithTimeout(ctx, headsTime)
+		failed.add(r.heads(some, now))
+		cancel()
 		failed.add(r.servers(ctx, now))
 	})
 	wg.Wait()

@@ -80,12 +80,17 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 		if err != nil {
 			return outbound.Failure(err)
 		}
-		if to, ok := sameOrigin(inbox, a); ok && !moved && requests < most {
+		to, follow := sameOrigin(inbox, a)
+		follow = follow && !moved
+		if follow && requests < most {
 			inbox, moved = to, true
 			continue
 		}
 		if n == 0 && !refused(a) {
-			return d.judge(a, t)
+			if o = d.judge(a, t); follow {
+				o.Class = outcome.Retry // a later attempt may make more requests, and follows it
+			}
+			return o
 		}
 		refusals = append(refusals, refusal{forms[n], a})
 		if n == 0 && a.Status == http.StatusUnauthorized {

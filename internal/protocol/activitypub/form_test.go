@@ -48,9 +48,11 @@ func TestAHostThatHasRefusedAllFormsGetsOneRequest(t *testing.T) {
 	if n := len(w.inbox.Posts()); n != 1 || o.Class != outcome.Refused || o.Vain() != 0 {
 		t.Errorf("%d POSTs, %d of them in vain, and %s, want one POST, which ends the delivery", n, o.Vain(), o.Class)
 	}
-	w.network.Add("social.example", http.RedirectHandler("/other", http.StatusTemporaryRedirect))
-	if o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL)); o.Class != outcome.Retry || o.Requests != 1 {
-		t.Errorf("after a redirect: %d requests and %s, want one and retry", o.Requests, o.Class)
+	for _, status := range []int{http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		w.network.Add("social.example", http.RedirectHandler("/other", status))
+		if o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL)); o.Class != outcome.Retry || o.Requests != 1 {
+			t.Errorf("after a %d, which is followed another day: %d requests and %s, want one and retry", status, o.Requests, o.Class)
+		}
 	}
 }
 

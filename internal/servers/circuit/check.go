@@ -1,6 +1,7 @@
 package circuit
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -206,13 +207,15 @@ func (s State) triedNow(digest string) bool {
 
 // TrialEnded applies the outcome of a trial at to, after the requests that it made in vain. While
 // the budget keeps the circuit open, a refusal within it leaves the server half-open, for one
-// delivery after another.
+// delivery after another. The one that spends the budget does so only if it is a 403: any other
+// shows that the server verifies a signature form, which OneRequest would not try.
 func (s State) TrialEnded(r Rules, to activity.Target, o outcome.Outcome, now time.Time) State {
 	if !s.Trying(now) {
 		return s.Observe(r, InVain(o), now) // another trial has decided
 	}
-	within := o.Vain() == 0 || !s.spentToday(r, now)
+	before := s.spentToday(r, now)
 	s = s.spend(r, o.Vain(), now)
+	within := o.Vain() == 0 || !s.spentToday(r, now) || !before && o.Status == http.StatusForbidden
 	switch refused := o.Class == outcome.Refused || o.Class == outcome.Gone; {
 	case refused && within && s.Wasteful(r):
 		s.Streak = 0

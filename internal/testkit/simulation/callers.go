@@ -42,11 +42,11 @@ func (s *sim) act(a Act) {
 			p.die("killed")
 		}
 	case a.Do == SetBack, a.Do == SetForward:
+		if s.back = 0; a.Do == SetBack {
+			s.back = a.For
+		}
 		for _, p := range s.processes {
-			p.skew = p.spec.Skew
-			if a.Do == SetBack {
-				p.skew -= a.For
-			}
+			p.skew = p.spec.Skew - s.back
 		}
 		s.story.print("%s %s", a.Do, a.For)
 	case a.Do == Register:

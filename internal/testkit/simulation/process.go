@@ -49,7 +49,7 @@ func (plainSealer) Open(_ context.Context, _ string, b []byte) ([]byte, error) {
 
 // start starts a process.
 func (s *sim) start(spec Process, life int) *process {
-	p := &process{sim: s, spec: spec, life: life, skew: spec.Skew}
+	p := &process{sim: s, spec: spec, life: life, skew: spec.Skew - s.back}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	queues := map[queue.Name]queue.Queue{}
 	for _, n := range queue.Names {

@@ -98,6 +98,7 @@ type sim struct {
 	us        *sipherpeer.Peer // has our keys in the Sipher network
 	relaying  *process         // whose request Sipher servers work on
 	processes map[string]*process
+	back      time.Duration // by how much the clocks of all processes are set back
 	began     time.Time
 	all       sync.WaitGroup
 	failed    atomic.Bool
