@@ -90,10 +90,17 @@ type hostBook struct {
 	// vain counts all of them since it last accepted.
 	vain int
 	good time.Time // it last accepted
-	// refused counts the POSTs of each post to each inbox that were answered 403, tries all.
-	refused, tries map[string]int
-	writes         []time.Time // of its state, of the last minute
-	dropped        int
+	// refused has the last POST of each post to each inbox that was answered 403, tries counts all.
+	refused map[string]refusal
+	tries   map[string]int
+	writes  []time.Time // of its state, of the last minute
+	dropped int
+}
+
+// refusal is a 403 to the first signature form of an attempt.
+type refusal struct {
+	by   *process
+	form bool // of the request
 }
 
 func newBook(s *sim) *book {
@@ -125,7 +132,7 @@ func (b *book) spec(n int) Post {
 func (b *book) host(name string) *hostBook {
 	h := b.hosts[name]
 	if h == nil {
-		h = &hostBook{good: b.began, refused: map[string]int{}, tries: map[string]int{}}
+		h = &hostBook{good: b.began, refused: map[string]refusal{}, tries: map[string]int{}}
 		b.hosts[name] = h
 	}
 	return h
@@ -185,7 +192,7 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	if b.vain[fmt.Sprint(r.n, url)]++; b.vain[fmt.Sprint(r.n, url)] >= leavesAfter {
 		b.left[url] = true
 	}
-	if a.refuses() && h.ends(r, a) {
+	if a.refuses() && h.ends(p, r, a) {
 		return
 	}
 	h.posts, h.vain = append(h.posts, now), h.vain+1
@@ -204,15 +211,18 @@ func (b *book) requested(p *process, s *server, r request, a Answer) {
 	}
 }
 
-// ends reports whether a refusal ends a delivery: a 403 does unless the other signature form
-// follows, so every second one counts as in vain, and a 400 to the third try does, whatever the
-// tries before were answered. All others are in vain.
-func (h *hostBook) ends(r request, a Answer) bool {
+// ends reports whether a refusal ends a delivery: of two 403s to the signature forms of one attempt
+// one does, so the second counts as in vain, and a 400 to the third try does, whatever the tries
+// before were answered. All others are in vain.
+func (h *hostBook) ends(p *process, r request, a Answer) bool {
 	key := fmt.Sprint(r.n, r.path)
 	switch a.Status {
 	case http.StatusForbidden:
-		h.refused[key]++
-		return h.refused[key]%2 == 1
+		if h.refused[key] == (refusal{p, !r.form}) {
+			delete(h.refused, key)
+			return false
+		}
+		h.refused[key] = refusal{p, r.form}
 	case http.StatusBadRequest:
 		if h.tries[key] < 3*requestsEach {
 			return false
