@@ -166,3 +166,25 @@ func TestInAnEndlessPauseDeliveriesGrowTooOld(t *testing.T) {
 		t.Errorf("given up: %s", world.Brief(w.DeadLetters.Deaths))
 	}
 }
+
+// A pause puts off no look at what waits, so it becomes overdue though an operator, or a script,
+// pauses its server each day anew.
+func TestAServerThatIsPausedEachDayAnewKeepsNothingForEver(t *testing.T) {
+	w := world.New(t, world.Options{})
+	pause := func() {
+		t.Helper()
+		_, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
+			return s.Pause(circuit.Default(), time.Time{}, "", w.Clock.Now())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pause()
+	id := w.Send(w.Activity("Create"), down)
+	for range 11 {
+		w.Run(20*time.Hour, time.Hour)
+		pause()
+	}
+	w.Expect(id, map[string]activity.State{down: activity.Dead})
+}

@@ -32,8 +32,13 @@ func (s State) Pause(r Rules, until time.Time, why string, now time.Time) State 
 	if s.Phase == Blocked || (!until.IsZero() && !until.After(now)) {
 		return s
 	}
+	look := s.CheckAt
 	s.Throttles, s.Unproven = 0, 0
-	return s.pause(r, until, why, now)
+	s = s.pause(r, until, why, now)
+	if s.Parked && !look.IsZero() && look.Before(s.CheckAt) {
+		s.CheckAt = look // what waits becomes overdue, however often the server is paused again
+	}
+	return s
 }
 
 // Resume ends a pause, an outage or the phase Gone.
