@@ -26,8 +26,8 @@ type Server struct {
 
 const startTime = 30 * time.Second
 
-// StartServer starts `command up` in a directory of its own. The server trusts ca, if that
-// is not nil.
+// StartServer starts `command up` in a directory of its own; with DATABASE_URL, in a schema of its
+// own, which stays. The server trusts ca, if that is not nil.
 func StartServer(ctx context.Context, command string, ca []byte, flags []string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "fedpost-bench-")
 	if err != nil {
@@ -44,6 +44,10 @@ func (s *Server) start(ctx context.Context, command string, ca []byte, flags []s
 	arguments := append([]string{"up", "--listen", "127.0.0.1:0", "--data", filepath.Join(s.dir, "data"), "--allow-private"}, flags...)
 	s.command = exec.CommandContext(ctx, command, arguments...)
 	s.command.Env = os.Environ()
+	if os.Getenv("DATABASE_URL") != "" {
+		// A server with a data folder of its own has another sealing key than those before it.
+		s.command.Env = append(s.command.Env, "DATABASE_SCHEMA="+strings.ReplaceAll(filepath.Base(s.dir), "-", "_"))
+	}
 	if ca != nil {
 		file := filepath.Join(s.dir, "ca.pem")
 		if err := os.WriteFile(file, ca, 0o600); err != nil {
