@@ -50,6 +50,9 @@ func (s *sim) expectFirst(p Post, to Inbox, due, refused time.Duration) (e expec
 	if len(s.servers[to.Server].Inboxes) > 0 {
 		others = patience(Span{To: time.Hour})
 	}
+	if s.otherDownForDays(to, due) {
+		others = patience(Span{To: giveUp})
+	}
 	// After a long outage an inbox has one check a day, which comes after that of its host while
 	// another inbox that accepts nothing keeps the host down. Deliveries to an inbox that accepts
 	// again after a short outage wait for that check, too, if the other is down for long by then.
@@ -83,6 +86,20 @@ func (s *sim) expectFirst(p Post, to Inbox, due, refused time.Duration) (e expec
 func (s *sim) othersDown(to Inbox) bool {
 	for path, ps := range s.servers[to.Server].Inboxes {
 		if path != to.Path && slices.ContainsFunc(troubled(ps), func(t Span) bool { return t.To-t.From > 2*time.Hour }) {
+			return true
+		}
+	}
+	return false
+}
+
+// otherDownForDays reports whether another inbox of a server accepted nothing for days until a time,
+// or until the day before. A new inbox brings the daily check of the server forward, but only a few
+// times in an outage.
+func (s *sim) otherDownForDays(to Inbox, until time.Duration) bool {
+	for path, ps := range s.servers[to.Server].Inboxes {
+		if path != to.Path && slices.ContainsFunc(troubled(ps), func(t Span) bool {
+			return t.From <= until-4*24*time.Hour && t.To > until-slow
+		}) {
 			return true
 		}
 	}
