@@ -170,7 +170,8 @@ test("nothing is lost when the application and fedpost are killed", async (t) =>
   });
   const twice = [...counted().values()].filter((n) => n > 1).length;
   t.diagnostic(`${kills} kills, ${wanted.length} deliveries, ${twice} of them twice`);
-  assert.ok(begun.length > kills && server.got.every((g) => g.signed));
+  // Before each kill the journal grew by a line: an activity has two.
+  assert.ok(begun.length >= kills / 2 && server.got.every((g) => g.signed));
   // A request under way when fedpost is killed is the gap between an answer and its record.
   assert.ok(twice <= 64 * Math.floor(kills / 2), `${twice} deliveries came twice`);
 });
