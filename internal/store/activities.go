@@ -128,10 +128,7 @@ func sameActivity(a, b ledger.Record) bool {
 }
 
 func (s *Store) DropActivity(ctx context.Context, id activity.ID) error {
-	if err := s.t.Delete(ctx, recordKey(id), table.Cond{}); err != nil {
-		return fmt.Errorf("drop activity %s: %w", id, err)
-	}
-	return nil
+	return wrapped(s.t.Delete(ctx, recordKey(id), table.Cond{}), "drop activity %s", id)
 }
 
 func (s *Store) Activity(ctx context.Context, id activity.ID) (ledger.Record, error) {

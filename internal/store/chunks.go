@@ -20,10 +20,7 @@ func (s *Store) PlanChunks(ctx context.Context, id activity.ID, first int, chunk
 		}
 		items[i] = table.Item{Key: planKey(id, first+i), Data: data, Expires: forget}
 	}
-	if err := s.t.PutAll(ctx, items); err != nil {
-		return fmt.Errorf("record the targets of activity %s: %w", id, err)
-	}
-	return nil
+	return wrapped(s.t.PutAll(ctx, items), "record the targets of activity %s", id)
 }
 
 func (s *Store) Chunks(ctx context.Context, r ledger.Record, first, last int) ([]ledger.Chunk, error) {

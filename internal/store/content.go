@@ -41,10 +41,7 @@ func (s *Store) KeepContent(ctx context.Context, a activity.Activity, until time
 			return nil
 		}
 	}
-	if err := s.putCarriers(ctx, []carrier{c}); err != nil {
-		return fmt.Errorf("keep activity %s: %w", a.ID, err)
-	}
-	return nil
+	return wrapped(s.putCarriers(ctx, []carrier{c}), "keep activity %s", a.ID)
 }
 
 func (s *Store) Content(ctx context.Context, id activity.ID) (activity.Activity, error) {

@@ -17,10 +17,7 @@ func (s *Store) PutCounts(ctx context.Context, day, process string, counts map[s
 		return err
 	}
 	it := table.Item{Key: table.Key{PK: countsPK(day), SK: process}, Data: data, Expires: forget}
-	if err := s.t.Put(ctx, it, table.Cond{}); err != nil {
-		return fmt.Errorf("write counts: %w", err)
-	}
-	return nil
+	return wrapped(s.t.Put(ctx, it, table.Cond{}), "write counts")
 }
 
 func (s *Store) CountsOf(ctx context.Context, day string) (map[string]int, error) {

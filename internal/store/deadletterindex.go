@@ -149,10 +149,7 @@ func (s *Store) LeaveDead(ctx context.Context, ls []deadletter.DeadLetter) error
 	if err == nil {
 		err = s.t.DeleteAll(ctx, slices.Collect(maps.Keys(old)))
 	}
-	if err != nil {
-		return fmt.Errorf("leave dead what is not revived: %w", err)
-	}
-	return nil
+	return wrapped(err, "leave dead what is not revived")
 }
 
 // walkHostIndex goes through some parts of a host's index from a cursor on, until it has

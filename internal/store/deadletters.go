@@ -64,10 +64,7 @@ func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) 
 			return table.Item{Key: deadLetterKey(l.Name()), Data: data, Expires: l.Forget}, err
 		}}
 	}
-	if err := s.putCarriers(ctx, all); err != nil {
-		return fmt.Errorf("write dead letters: %w", err)
-	}
-	return nil
+	return wrapped(s.putCarriers(ctx, all), "write dead letters")
 }
 
 func (s *Store) Named(ctx context.Context, names []deadletter.Name) ([]deadletter.DeadLetter, error) {
@@ -91,10 +88,7 @@ func (s *Store) RemoveDeadLetters(ctx context.Context, ls []deadletter.DeadLette
 			keys[hostIndexKeyIn(staysDead, l)] = true
 		}
 	}
-	if err := s.t.DeleteAll(ctx, slices.Collect(maps.Keys(keys))); err != nil {
-		return fmt.Errorf("remove dead letters: %w", err)
-	}
-	return nil
+	return wrapped(s.t.DeleteAll(ctx, slices.Collect(maps.Keys(keys))), "remove dead letters")
 }
 
 // deadLetterReads is how many dead letters one call reads, whether selected or not.

@@ -111,58 +111,54 @@ func (l *logPage) take(page *events.Page, limit int) events.Position {
 }
 
 func (s *Store) EventsEnd(ctx context.Context) (string, error) {
-	var cursor events.Cursor
-	g, gctx := errgroup.WithContext(ctx)
-	for n := range cursor {
-		g.Go(func() error {
-			found, _, err := s.t.Query(gctx, table.Range{PK: eventPK(n), Newest: true, Limit: 1})
-			if err != nil || len(found) == 0 {
-				return err
-			}
-			l, err := unpackEvents(found[0])
-			cursor[n].Number = l.number
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return "", fmt.Errorf("read the end of the feed: %w", err)
-	}
-	return cursor.String(), nil
+	cursor, err := cursorOf(ctx, func(ctx context.Context, log int) (uint64, error) {
+		last, _, err := s.firstOf(ctx, log, table.Range{Newest: true})
+		return last.number, err
+	})
+	return cursor, wrapped(err, "read the end of the feed")
 }
 
 // EventsSince returns the cursor before the first event at or after a time. The
 // times of a log's items grow with their numbers, so that some 20 reads of each log find it.
 func (s *Store) EventsSince(ctx context.Context, since time.Time) (string, error) {
+	cursor, err := cursorOf(ctx, func(ctx context.Context, log int) (uint64, error) { return s.logSince(ctx, log, since) })
+	return cursor, wrapped(err, "find a time in the feed")
+}
+
+// cursorOf is the cursor behind the item of each log whose number position returns.
+func cursorOf(ctx context.Context, position func(ctx context.Context, log int) (uint64, error)) (string, error) {
 	var cursor events.Cursor
 	g, gctx := errgroup.WithContext(ctx)
 	for n := range cursor {
 		g.Go(func() (err error) {
-			cursor[n].Number, err = s.logSince(gctx, n, since)
+			cursor[n].Number, err = position(gctx, n)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return "", fmt.Errorf("find a time in the feed: %w", err)
+		return "", err
 	}
 	return cursor.String(), nil
 }
 
+// firstOf returns the first item in a range of a log; ok is false if there is none.
+func (s *Store) firstOf(ctx context.Context, log int, r table.Range) (l logItem, ok bool, err error) {
+	r.PK, r.Limit = eventPK(log), 1
+	found, _, err := s.t.Query(ctx, r)
+	if err != nil || len(found) == 0 {
+		return l, false, err
+	}
+	l, err = unpackEvents(found[0])
+	return l, true, err
+}
+
 // logSince is the number of the last item of a log that is older than since; 0 if none is.
 func (s *Store) logSince(ctx context.Context, log int, since time.Time) (uint64, error) {
-	read := func(r table.Range) (l logItem, ok bool, err error) {
-		r.PK, r.Limit = eventPK(log), 1
-		found, _, err := s.t.Query(ctx, r)
-		if err != nil || len(found) == 0 {
-			return l, false, err
-		}
-		l, err = unpackEvents(found[0])
-		return l, true, err
-	}
-	first, ok, err := read(table.Range{})
+	first, ok, err := s.firstOf(ctx, log, table.Range{})
 	if err != nil || !ok || first.Time >= millis(since) {
 		return 0, err
 	}
-	last, _, err := read(table.Range{Newest: true})
+	last, _, err := s.firstOf(ctx, log, table.Range{Newest: true})
 	if err != nil || last.Time < millis(since) {
 		return last.number, err
 	}
@@ -170,7 +166,7 @@ func (s *Store) logSince(ctx context.Context, log int, since time.Time) (uint64,
 	old, young := first.number, last.number
 	for young-old > 1 {
 		middle := old + (young-old)/2
-		l, ok, err := read(table.Range{From: eventSK(middle)})
+		l, ok, err := s.firstOf(ctx, log, table.Range{From: eventSK(middle)})
 		switch {
 		case err != nil:
 			return 0, err
@@ -181,4 +177,27 @@ func (s *Store) logSince(ctx context.Context, log int, since time.Time) (uint64,
 		}
 	}
 	return old, nil
+}
+
+var _ events.Marks = (*Store)(nil)
+
+// markKey is of the mark of a reader of the feed. Marks never expire.
+func markKey(reader string) table.Key { return table.Key{PK: "E#MARK", SK: keyName(reader)} }
+
+func (s *Store) Mark(ctx context.Context, reader string) (cursor, version string, err error) {
+	key := markKey(reader)
+	items, err := s.t.Get(ctx, key)
+	if err != nil {
+		return "", "", fmt.Errorf("mark of reader %s: %w", reader, err)
+	}
+	it := items[key]
+	return string(it.Data), it.Fence, nil
+}
+
+func (s *Store) SetMark(ctx context.Context, reader, cursor, version string) (next string, err error) {
+	it := table.Item{Key: markKey(reader), Data: []byte(cursor)}
+	if err := s.swap(ctx, &it, s.ofVersion(version)); err != nil {
+		return "", fmt.Errorf("mark of reader %s: %w", reader, onConflict(err, events.ErrChanged))
+	}
+	return it.Fence, nil
 }

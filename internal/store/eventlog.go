@@ -306,10 +306,7 @@ func (s *Store) BeginEventsAnew(ctx context.Context) error {
 		nothing := func(map[string]bool) ([]events.Event, error) { return nil, nil }
 		g.Go(func() error { return s.appendTo(ctx, appending{shard: n, events: nothing, since: s.now(), anew: true}) })
 	}
-	if err := g.Wait(); err != nil {
-		return fmt.Errorf("begin the feed of events anew: %w", err)
-	}
-	return nil
+	return wrapped(g.Wait(), "begin the feed of events anew")
 }
 
 // goesOn reports whether a log goes on behind its last item. Items expire in order, so the last

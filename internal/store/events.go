@@ -39,10 +39,7 @@ func (s *Store) AppendEnds(ctx context.Context, ends []events.End) error {
 	for _, n := range slices.Sorted(maps.Keys(logs)) {
 		g.Go(func() error { return s.appendEnds(ctx, n, logs[n]) })
 	}
-	if err := g.Wait(); err != nil {
-		return fmt.Errorf("record events of recipients: %w", err)
-	}
-	return nil
+	return wrapped(g.Wait(), "record events of recipients")
 }
 
 func (s *Store) appendEnds(ctx context.Context, n int, ends []events.End) error {

@@ -74,10 +74,7 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 			items[k] = table.Item{Key: k, Data: data, Expires: l.Forget}
 		}
 	}
-	if err := s.t.PutAll(ctx, slices.Collect(maps.Values(items))); err != nil {
-		return fmt.Errorf("list activities: %w", err)
-	}
-	return nil
+	return wrapped(s.t.PutAll(ctx, slices.Collect(maps.Values(items))), "list activities")
 }
 
 // Bounds of one call of FindActivities. The reads of one list may exceed both.

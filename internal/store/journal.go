@@ -43,10 +43,7 @@ func (s *Store) WriteJournal(ctx context.Context, journal string, n int, entries
 		return err
 	}
 	it := table.Item{Key: table.Key{PK: journalPK(journal), SK: fmt.Sprintf("%06d", n)}, Data: data, Expires: expires}
-	if err := s.t.Put(ctx, it, table.Cond{}); err != nil {
-		return fmt.Errorf("write outcomes to journal %s: %w", journal, err)
-	}
-	return nil
+	return wrapped(s.t.Put(ctx, it, table.Cond{}), "write outcomes to journal %s", journal)
 }
 
 // journals are those read so far, by name.

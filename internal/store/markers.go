@@ -15,10 +15,7 @@ func markerKey(key string) table.Key { return table.Key{PK: "M#" + key, SK: "MAR
 
 func (s *Store) FindMarker(ctx context.Context, key string) (*dedup.Marker, error) {
 	m, err := s.marker(ctx, key, nil)
-	if err != nil {
-		return nil, fmt.Errorf("find marker: %w", err)
-	}
-	return m, nil
+	return m, wrapped(err, "find marker")
 }
 
 func (s *Store) ReserveMarker(ctx context.Context, key string, m dedup.Marker) (*dedup.Marker, error) {

@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"fedpost/internal/engine/table"
+	"fedpost/internal/ledger"
 	"fedpost/internal/servers/parking"
 )
 
@@ -12,10 +14,7 @@ func (s *Store) ParkedOf(ctx context.Context, key, group, cursor string, limit i
 	r := table.Prefix(lotPK(key, shard(group, parking.Shards)), groupPrefix(group))
 	r.From, r.Limit = max(r.From, after(cursor)), limit
 	ps, next, err := s.parkedIn(ctx, key, r)
-	if err != nil {
-		return nil, "", fmt.Errorf("read what is parked of group %q: %w", group, err)
-	}
-	return ps, next, nil
+	return ps, next, wrapped(err, "read what is parked of group %q", group)
 }
 
 func groupEnd(group string) string { return groupPrefix(group) + "~" }
@@ -44,4 +43,26 @@ func (s *Store) Heads(ctx context.Context, key string, shard int, cursor string,
 			return heads, cursor, nil
 		}
 	}
+}
+
+var _ ledger.Lot = (*Store)(nil)
+
+func (s *Store) ParkedInGroup(ctx context.Context, key, group string) (map[parking.ID]time.Time, error) {
+	list, _, err := s.page(ctx, table.Prefix(lotPK(key, shard(group, parking.Shards)), groupPrefix(group)))
+	if err != nil {
+		return nil, fmt.Errorf("read what is parked of group %q: %w", group, err)
+	}
+	ids := make(map[parking.ID]time.Time, len(list))
+	for _, it := range list {
+		u, sequence, ok := parseParkedKey(it.SK)
+		if !ok {
+			return nil, fmt.Errorf("%q is not the key of a parked delivery", it.SK)
+		}
+		id := parking.ID{Key: key, Unit: u, Group: group, Sequence: sequence}
+		ids[id] = time.Time{}
+		if it.Due.Shard != "" {
+			ids[id] = it.Due.At
+		}
+	}
+	return ids, nil
 }

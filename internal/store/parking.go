@@ -76,18 +76,12 @@ func (s *Store) Park(ctx context.Context, ps []parking.Parked) error {
 			return it, err
 		}}
 	}
-	if err := s.putCarriers(ctx, all); err != nil {
-		return fmt.Errorf("park deliveries: %w", err)
-	}
-	return nil
+	return wrapped(s.putCarriers(ctx, all), "park deliveries")
 }
 
 func (s *Store) ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) ([]parking.Parked, string, error) {
 	ps, next, err := s.parkedIn(ctx, key, table.Range{PK: lotPK(key, shard), From: after(cursor), Limit: limit})
-	if err != nil {
-		return nil, "", fmt.Errorf("read what is parked under %s: %w", key, err)
-	}
-	return ps, next, nil
+	return ps, next, wrapped(err, "read what is parked under %s", key)
 }
 
 // parkedIn reads a range of a lot. It also returns the cursor to go on from.
@@ -106,10 +100,7 @@ func (s *Store) DueHeads(ctx context.Context, shard int, by time.Time, limit int
 		return nil, fmt.Errorf("find heads of groups that are due: %w", err)
 	}
 	ps, err := s.unpackParked(ctx, "", list)
-	if err != nil {
-		return nil, fmt.Errorf("read heads of groups that are due: %w", err)
-	}
-	return ps, nil
+	return ps, wrapped(err, "read heads of groups that are due")
 }
 
 // unpackParked reads parked deliveries from items. key is their lot; if key is empty,
@@ -221,8 +212,5 @@ func (s *Store) CountParked(ctx context.Context, key string, most int) (int, err
 }
 
 func (s *Store) Unpark(ctx context.Context, ids []parking.ID) error {
-	if err := s.t.DeleteAll(ctx, keysOf(ids, parkedKey)); err != nil {
-		return fmt.Errorf("remove parked deliveries: %w", err)
-	}
-	return nil
+	return wrapped(s.t.DeleteAll(ctx, keysOf(ids, parkedKey)), "remove parked deliveries")
 }

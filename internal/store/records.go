@@ -134,10 +134,7 @@ func (s *Store) PutRecipients(ctx context.Context, id activity.ID, rs []ledger.R
 			put = append(put, r)
 		}
 	}
-	if err != nil {
-		return put, fmt.Errorf("record recipients of activity %s: %w", id, err)
-	}
-	return put, nil
+	return put, wrapped(err, "record recipients of activity %s", id)
 }
 
 // keysOf returns the keys of things, each once.

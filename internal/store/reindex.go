@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -36,10 +35,7 @@ func (s *Store) IndexDeadLetters(ctx context.Context) (n int, err error) {
 			}
 		}
 	})
-	if err != nil {
-		err = fmt.Errorf("index dead letters: %w", err)
-	}
-	return n, err
+	return n, wrapped(err, "index dead letters")
 }
 
 // IndexKeys lists the keys of versions that had no list of keys. partitions returns the
@@ -58,10 +54,7 @@ func (s *Store) IndexKeys(ctx context.Context, partitions func(ctx context.Conte
 		}
 		return nil
 	})
-	if err != nil {
-		err = fmt.Errorf("index keys: %w", err)
-	}
-	return n, err
+	return n, wrapped(err, "index keys")
 }
 
 // keysRead is how many keys IndexKeys reads at a time.

@@ -140,10 +140,7 @@ func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State
 
 func (s *Store) DropServer(ctx context.Context, st circuit.State) error {
 	err := s.t.Delete(ctx, serverKey(st.Key), table.Fenced(st.Version))
-	if err != nil {
-		return fmt.Errorf("drop the state of %s: %w", st.Key, onConflict(err, circuit.ErrChanged))
-	}
-	return nil
+	return wrapped(onConflict(err, circuit.ErrChanged), "drop the state of %s", st.Key)
 }
 
 // DueServers implements circuit.Store. The index may lag. States carry their version,

@@ -50,10 +50,7 @@ func (x Sipher) update(ctx context.Context, k table.Key, f func(*table.Item) (*t
 		err = x.s.swap(ctx, it, cond)
 		stale, conflict := found(err)
 		if !conflict {
-			if err != nil {
-				return fmt.Errorf("write %s %s: %w", k.PK, k.SK, err)
-			}
-			return nil
+			return wrapped(err, "write %s %s", k.PK, k.SK)
 		}
 		items = map[table.Key]table.Item{}
 		if stale != nil {

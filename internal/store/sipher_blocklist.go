@@ -70,15 +70,9 @@ func (x Sipher) Block(ctx context.Context, b peers.Block) error {
 		return err
 	}
 	it := table.Item{Key: sipherBlockKey(b.ServerURL), Data: data, Fence: newFence()}
-	if err := x.s.t.Put(ctx, it, table.Cond{}); err != nil {
-		return fmt.Errorf("block sipher server: %w", err)
-	}
-	return nil
+	return wrapped(x.s.t.Put(ctx, it, table.Cond{}), "block sipher server")
 }
 
 func (x Sipher) Unblock(ctx context.Context, serverURL string) error {
-	if err := x.s.t.Delete(ctx, sipherBlockKey(serverURL), table.Cond{}); err != nil {
-		return fmt.Errorf("unblock sipher server: %w", err)
-	}
-	return nil
+	return wrapped(x.s.t.Delete(ctx, sipherBlockKey(serverURL), table.Cond{}), "unblock sipher server")
 }

@@ -118,10 +118,7 @@ func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey strin
 		return err
 	}
 	k := table.Key{PK: sipherKeysPK, SK: keyName(url)}
-	if err := x.s.t.Delete(ctx, k, table.Cond{}); err != nil {
-		return fmt.Errorf("forget refused key: %w", err)
-	}
-	return nil
+	return wrapped(x.s.t.Delete(ctx, k, table.Cond{}), "forget refused key")
 }
 
 func (x Sipher) ReserveTry(ctx context.Context, url string, now time.Time, every time.Duration) (next time.Time, err error) {

@@ -9,6 +9,7 @@ package store
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,19 +76,21 @@ func (s *Store) expired(it table.Item) bool {
 	return !it.Expires.IsZero() && !it.Expires.After(s.now())
 }
 
+// wrapped is err with what has failed in front; nil for nil.
+func wrapped(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
 func encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("encode record: %w", err)
-	}
-	return b, nil
+	return b, wrapped(err, "encode record")
 }
 
 func decode(it table.Item, v any) error {
-	if err := json.Unmarshal(it.Data, v); err != nil {
-		return fmt.Errorf("decode record %s %s: %w", it.PK, it.SK, err)
-	}
-	return nil
+	return wrapped(json.Unmarshal(it.Data, v), "decode record %s %s", it.PK, it.SK)
 }
 
 func decoded[T any](it table.Item) (v T, err error) { return v, decode(it, &v) }
@@ -104,4 +107,11 @@ func unpacked[T any](items []table.Item, unpack func(table.Item) (T, error)) ([]
 		all = append(all, v)
 	}
 	return all, errors.Join(errs...)
+}
+
+// Writable returns an error if the table cannot be written. It writes one item of one
+// unit, always the same.
+func (s *Store) Writable(ctx context.Context) error {
+	it := table.Item{Key: table.Key{PK: "H#", SK: "WRITABLE"}, Expires: s.now().Add(24 * time.Hour)}
+	return wrapped(s.t.Put(ctx, it, table.Cond{}), "write to the table")
 }
