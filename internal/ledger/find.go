@@ -7,24 +7,27 @@ import (
 	"fedpost/internal/activity"
 )
 
-// Listed is an activity in a list: the properties by which it is found.
+// Listed is an activity in a list: the properties by which it is found. The names in its tags
+// are stored.
 type Listed struct {
-	ID activity.ID
+	ID activity.ID `json:"-"`
 	// ActivityID is the activity's own id, as its author wrote it; may be empty.
-	ActivityID string
+	ActivityID string `json:"id,omitempty"`
 	// Sender is the actor or, if the activity is forwarded for another, the owner of its
 	// key. Actor is what the activity says.
-	Sender, Actor string
-	Type, KeyID   string
+	Sender string `json:"sender,omitempty"`
+	Actor  string `json:"actor,omitempty"`
+	Type   string `json:"type,omitempty"`
+	KeyID  string `json:"keyId,omitempty"`
 	// Object is the id of what the activity is about; may be empty.
-	Object string
+	Object string `json:"object,omitempty"`
 	// Bytes is the length of its body; 0: not known.
-	Bytes     int
-	CreatedAt time.Time
+	Bytes     int       `json:"bytes,omitempty"`
+	CreatedAt time.Time `json:"-"`
 	// Forget is when the table may drop it from all lists.
-	Forget time.Time
+	Forget time.Time `json:"-"`
 	// Cursor goes on after this activity. It is set by FindActivities.
-	Cursor string
+	Cursor string `json:"-"`
 }
 
 // Sought selects activities: by ID, by ActivityID, or by Sender and Since together. A zero Since

@@ -9,13 +9,14 @@ import (
 	"fedpost/internal/activity/outcome"
 )
 
-// Try is one attempt to deliver to a recipient whose first attempt failed.
+// Try is one attempt to deliver to a recipient whose first attempt failed. The names in its tags
+// are stored.
 type Try struct {
-	At     time.Time
-	Status int // of the answer; 0: none came
-	Error  string
-	Form   string // of the signature, if the protocol has several
-	Took   time.Duration
+	At     time.Time     `json:"-"`
+	Status int           `json:"c,omitempty"` // of the answer; 0: none came
+	Error  string        `json:"e,omitempty"`
+	Form   string        `json:"f,omitempty"` // of the signature, if the protocol has several
+	Took   time.Duration `json:"-"`
 }
 
 // Tries are the last tries of a recipient, oldest first, as JSON; empty for none. It is a
@@ -29,11 +30,9 @@ const (
 )
 
 type tryJSON struct {
-	At     int64  `json:"t"`
-	Status int    `json:"c,omitempty"`
-	Error  string `json:"e,omitempty"`
-	Form   string `json:"f,omitempty"`
-	Took   int64  `json:"k,omitempty"` // ms
+	At int64 `json:"t"` // ms since 1970
+	Try
+	Took int64 `json:"k,omitempty"` // ms
 }
 
 func (t Tries) decode() (js []tryJSON, err error) {
@@ -53,7 +52,8 @@ func (t Tries) List() ([]Try, error) {
 	}
 	all := make([]Try, len(js))
 	for i, j := range js {
-		all[i] = Try{At: time.UnixMilli(j.At).UTC(), Status: j.Status, Error: j.Error, Form: j.Form, Took: time.Duration(j.Took) * time.Millisecond}
+		all[i] = j.Try
+		all[i].At, all[i].Took = time.UnixMilli(j.At).UTC(), time.Duration(j.Took)*time.Millisecond
 	}
 	return all, nil
 }
@@ -64,9 +64,8 @@ func (t Tries) Add(n Try) (Tries, error) {
 	if err != nil {
 		return "", err
 	}
-	js = append(js, tryJSON{
-		At: n.At.UnixMilli(), Status: n.Status, Error: outcome.Clean(n.Error, longestTry), Form: n.Form, Took: n.Took.Milliseconds(),
-	})
+	n.Error = outcome.Clean(n.Error, longestTry)
+	js = append(js, tryJSON{n.At.UnixMilli(), n, n.Took.Milliseconds()})
 	b, err := json.Marshal(js[max(0, len(js)-mostTries):])
 	if err != nil {
 		return "", fmt.Errorf("encode tries: %w", err)

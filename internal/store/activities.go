@@ -63,8 +63,7 @@ func packRecord(r ledger.Record) (table.Item, error) {
 		// Nothing else keeps a message, a parked delivery or a dead letter from being sent later.
 		i.Forget, expires = millis(r.Forget), r.Forget.Add(bodySlack)
 	}
-	data, err := activityPacking.pack(i)
-	return table.Item{Key: recordKey(r.ID), Data: data, Expires: expires}, err
+	return activityPacking.item(recordKey(r.ID), i, expires)
 }
 
 // unpackRecord also returns the id that the activity has moved to, if it has.

@@ -102,12 +102,11 @@ func stale(r ledger.Recipient, u message.Unit) bool {
 // writeClaim writes v, which has the claim in it, and sets b's condition for the next
 // write.
 func (s *Store) writeClaim(ctx context.Context, key table.Key, c *ledger.Claim, b *basis, v any) error {
-	data, err := outcomePacking.pack(v)
+	it, err := outcomePacking.item(key, v, s.outlast(c.Known.Record.Forget))
 	if err != nil {
 		return err
 	}
-	// A claim need not survive a power cut, which ends its worker, too.
-	it := table.Item{Key: key, Data: data, Expires: s.outlast(c.Known.Record.Forget), Unsynced: true}
+	it.Unsynced = true // a power cut ends the claim's worker, too
 	err = s.swap(ctx, &it, b.cond)
 	if there, conflict := found(err); conflict {
 		// The owner itself may have made this write and lost the answer.
@@ -153,21 +152,15 @@ func (s *Store) checkChunk(ctx context.Context, u message.Unit) error {
 	return nil
 }
 
-// withdraw undoes a claim of a single position.
+// withdraw undoes a claim of a single position, unless it has lapsed and was taken over.
 func (s *Store) withdraw(ctx context.Context, key table.Key, r ledger.Record, before, now basis) error {
-	var err error
 	if before.cond.Absent {
-		err = s.t.Delete(ctx, key, now.cond)
-	} else {
-		before.state.Until = 0
-		var data []byte
-		if data, err = outcomePacking.pack(before.state); err != nil {
-			return err
-		}
-		err = s.swap(ctx, &table.Item{Key: key, Data: data, Expires: s.outlast(r.Forget)}, now.cond)
+		return onConflict(s.t.Delete(ctx, key, now.cond), nil)
 	}
-	if errors.Is(err, table.ErrConflict) {
-		return nil // lapsed, and taken over
+	before.state.Until = 0
+	it, err := outcomePacking.item(key, before.state, s.outlast(r.Forget))
+	if err != nil {
+		return err
 	}
-	return err
+	return onConflict(s.swap(ctx, &it, now.cond), nil)
 }

@@ -128,13 +128,13 @@ func deliveredKey(subject coalesce.Subject, inbox string) table.Key {
 }
 
 func (s *Store) PutDelivered(ctx context.Context, subject coalesce.Subject, d coalesce.Delivered, inboxes []string, forget time.Time) error {
-	data, err := encode(d)
+	it, err := jsonItem(table.Key{}, d, forget)
 	if err != nil {
 		return err
 	}
 	var items []table.Item
-	for _, k := range keysOf(inboxes, func(inbox string) table.Key { return deliveredKey(subject, inbox) }) {
-		items = append(items, table.Item{Key: k, Data: data, Expires: forget})
+	for _, it.Key = range keysOf(inboxes, func(inbox string) table.Key { return deliveredKey(subject, inbox) }) {
+		items = append(items, it)
 	}
 	return s.t.PutAll(ctx, items)
 }

@@ -29,8 +29,7 @@ type contentItem struct {
 // of a single write unit is written again, which is as cheap as a read; a larger one is read first.
 func (s *Store) KeepContent(ctx context.Context, a activity.Activity, until time.Time) error {
 	c := carrier{a, until, func(a activity.Activity, bodyParts int) (table.Item, error) {
-		data, err := parkedPacking.pack(contentItem{Activity: a, Body: bodyParts})
-		return table.Item{Key: contentKey(a.ID), Data: data, Expires: until}, err
+		return parkedPacking.item(contentKey(a.ID), contentItem{Activity: a, Body: bodyParts}, until)
 	}}
 	it, err := c.pack(a, 0)
 	if err != nil {

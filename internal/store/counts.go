@@ -12,11 +12,10 @@ func countsPK(day string) string { return "C#" + day }
 
 // PutCounts implements stats.Store.
 func (s *Store) PutCounts(ctx context.Context, day, process string, counts map[string]int, forget time.Time) error {
-	data, err := encode(counts)
+	it, err := jsonItem(table.Key{PK: countsPK(day), SK: process}, counts, forget)
 	if err != nil {
 		return err
 	}
-	it := table.Item{Key: table.Key{PK: countsPK(day), SK: process}, Data: data, Expires: forget}
 	return wrapped(s.t.Put(ctx, it, table.Cond{}), "write counts")
 }
 

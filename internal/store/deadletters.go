@@ -60,8 +60,7 @@ func (s *Store) AddDeadLetters(ctx context.Context, ls []deadletter.DeadLetter) 
 		all[i] = carrier{l.Activity, l.Forget, func(a activity.Activity, bodyParts int) (table.Item, error) {
 			it := deadLetterItem{Activity: a, Delivery: l.Delivery, Reason: l.Reason, Died: millis(l.Died), Body: bodyParts}
 			it.Last.put([]ledger.Recipient{l.Last})
-			data, err := parkedPacking.pack(it)
-			return table.Item{Key: deadLetterKey(l.Name()), Data: data, Expires: l.Forget}, err
+			return parkedPacking.item(deadLetterKey(l.Name()), it, l.Forget)
 		}}
 	}
 	return wrapped(s.putCarriers(ctx, all), "write dead letters")
@@ -203,14 +202,10 @@ func (s *Store) deadLetterPartitions(f deadletter.Filter) ([]deadLetterPartition
 		if err != nil {
 			return nil, fmt.Errorf("dead letters of activity %q: %w", f.Activity, err)
 		}
-		if born := ulid.Time(id.Time()).UTC(); born.After(since) {
-			since = born
-		}
+		since = latest(since, ulid.Time(id.Time()).UTC())
 	}
 	now := s.now().UTC()
-	if oldest := now.Add(-deadletter.Longest); since.Before(oldest) {
-		since = oldest
-	}
+	since = latest(since, now.Add(-deadletter.Longest))
 	var partitions []deadLetterPartition
 	for day := since.Truncate(24 * time.Hour); !day.After(now); day = day.Add(24 * time.Hour) {
 		for n := range deadLetterShards {

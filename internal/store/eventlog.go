@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -22,28 +23,15 @@ type eventItem struct {
 	Events []eventRow `json:"e"`
 }
 
-// eventRow is one event. Its time is that of the item.
+// eventRow is one event. Its time is that of the item, and its host that of its inbox, if it has
+// one.
 type eventRow struct {
-	ID       string       `json:"i"`
-	Kind     events.Kind  `json:"k"`
-	Activity activity.ID  `json:"a,omitempty"`
-	About    events.About `json:"o,omitzero"`
-	Inbox    string       `json:"x,omitempty"`
-	Written  string       `json:"w,omitempty"`
-	Host     string       `json:"h,omitempty"` // if there is no inbox, whose host it is
-	Status   int          `json:"c,omitempty"`
-	Reason   string       `json:"r,omitempty"`
-	Count    int          `json:"n,omitempty"`
-	Since    int64        `json:"s,omitempty"`
-
-	Counts map[activity.State]int `json:"z,omitempty"`
+	events.Event
+	Since int64 `json:"s,omitempty"`
 }
 
 func rowOf(e events.Event) eventRow {
-	r := eventRow{
-		ID: e.ID, Kind: e.Kind, Activity: e.ActivityID, About: e.About, Inbox: e.Inbox, Written: e.Written, Host: e.Host,
-		Status: e.Status, Reason: e.Reason, Count: e.Count, Since: millis(e.Since), Counts: e.Counts,
-	}
+	r := eventRow{e, millis(e.Since)}
 	if activity.HostOf(r.Inbox) == r.Host {
 		r.Host = ""
 	}
@@ -51,13 +39,8 @@ func rowOf(e events.Event) eventRow {
 }
 
 func (r eventRow) event(at time.Time) events.Event {
-	e := events.Event{
-		ID: r.ID, Kind: r.Kind, Time: at, ActivityID: r.Activity, About: r.About, Inbox: r.Inbox, Written: r.Written, Host: r.Host,
-		Status: r.Status, Reason: r.Reason, Count: r.Count, Since: fromMillis(r.Since), Counts: r.Counts,
-	}
-	if e.Host == "" {
-		e.Host = activity.HostOf(e.Inbox)
-	}
+	e := r.Event
+	e.Time, e.Since, e.Host = at, fromMillis(r.Since), cmp.Or(r.Host, activity.HostOf(r.Inbox))
 	return e
 }
 
@@ -261,22 +244,15 @@ func pause(ctx context.Context, longest time.Duration) error {
 }
 
 func (s *Store) nextItem(t appending, start *table.Item, last *logItem, es []events.Event) ([]table.Op, error) {
-	at, expires := s.now(), s.now().Add(s.keepEvents)
-	if t.until.After(at) {
-		at = t.until
-	}
-	if last != nil && last.time().After(at) {
-		at = last.time()
-	}
-	if last != nil && last.expires.After(expires) {
-		expires = last.expires
+	at, expires := latest(s.now(), t.until), s.now().Add(s.keepEvents)
+	if last != nil {
+		at, expires = latest(at, last.time()), latest(expires, last.expires)
 	}
 	var ops []table.Op
-	number := uint64(0)
-	switch {
-	case start == nil || !t.anew && s.goesOn(last):
+	var number uint64
+	if start == nil || !t.anew && s.goesOn(last) {
 		number = last.number + 1
-	default:
+	} else {
 		var err error
 		if number, ops, err = s.beginLog(t.shard, start, last); err != nil {
 			return nil, err
@@ -289,12 +265,15 @@ func (s *Store) nextItem(t appending, start *table.Item, last *logItem, es []eve
 	for i, e := range es {
 		item.Events[i] = rowOf(e)
 	}
-	data, err := eventPacking.pack(item)
-	if err != nil {
-		return nil, err
-	}
-	it := table.Item{Key: table.Key{PK: eventPK(t.shard), SK: eventSK(number)}, Fence: newFence(), Data: data, Expires: expires}
-	return append(ops, table.Op{Put: &it, Cond: table.Cond{Absent: true}}), nil
+	op, err := numbered(t.shard, number, item, expires)
+	return append(ops, op), err
+}
+
+// numbered is the write of an item of a log under a number that no other item has.
+func numbered(shard int, number uint64, item eventItem, expires time.Time) (table.Op, error) {
+	it, err := eventPacking.item(table.Key{PK: eventPK(shard), SK: eventSK(number)}, item, expires)
+	it.Fence = newFence()
+	return table.Op{Put: &it, Cond: table.Cond{Absent: true}}, err
 }
 
 // BeginEventsAnew continues all logs with numbers that were never used. It is for a table that may
@@ -345,12 +324,6 @@ func (s *Store) beginLog(shard int, start *table.Item, last *logItem) (number ui
 	}
 	// If another writer's clock is slower, the last item has not expired for that writer. So this
 	// item takes the number that it would append to.
-	data, err := eventPacking.pack(eventItem{Time: last.Time})
-	if err != nil {
-		return 0, nil, err
-	}
-	taken := table.Item{
-		Key: table.Key{PK: eventPK(shard), SK: eventSK(last.number + 1)}, Fence: newFence(), Data: data, Expires: s.now().Add(s.keepEvents),
-	}
-	return number, append(ops, table.Op{Put: &taken, Cond: table.Cond{Absent: true}}), nil
+	taken, err := numbered(shard, last.number+1, eventItem{Time: last.Time}, s.now().Add(s.keepEvents))
+	return number, append(ops, taken), err
 }

@@ -52,9 +52,7 @@ func (s *Store) appendEnds(ctx context.Context, n int, ends []events.End) error 
 			if e.At.Before(t.since) {
 				t.since = e.At
 			}
-			if e.At.After(t.until) {
-				t.until = e.At
-			}
+			t.until = latest(t.until, e.At)
 		}
 		t.events = func(known map[string]bool) ([]events.Event, error) {
 			var es []events.Event
@@ -154,11 +152,11 @@ func (s *Store) countOne(ctx context.Context, inbox, id string) (gone, error) {
 		if c.Recent = append(c.Recent, id); len(c.Recent) > recentGone {
 			c.Recent = c.Recent[1:]
 		}
-		data, err := encode(c)
+		it, err := jsonItem(key, c, s.now().Add(s.keepEvents))
 		if err != nil {
 			return gone{}, err
 		}
-		err = s.swap(ctx, &table.Item{Key: key, Data: data, Expires: s.now().Add(s.keepEvents)}, cond)
+		err = s.swap(ctx, &it, cond)
 		switch {
 		case err == nil:
 			return c, nil

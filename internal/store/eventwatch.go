@@ -40,8 +40,8 @@ func watchShard(n int) string { return fmt.Sprintf("watch#%d", n) }
 
 // watchItem is w as an item that is due at a time; zero: never again.
 func watchItem(id activity.ID, w watched, due, forget time.Time) (table.Item, error) {
-	data, err := encode(w)
-	it := table.Item{Key: watchKey(id), Fence: newFence(), Data: data, Expires: forget}
+	it, err := jsonItem(watchKey(id), w, forget)
+	it.Fence = newFence()
 	if !due.IsZero() {
 		it.Due = table.Due{Shard: watchShard(shard(string(id), watchShards)), At: due}
 	}

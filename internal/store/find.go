@@ -19,14 +19,8 @@ var _ ledger.Index = (*Store)(nil)
 
 // listedItem is ledger.Listed as it is stored.
 type listedItem struct {
-	ActivityID string `json:"id,omitempty"`
-	Sender     string `json:"sender,omitempty"`
-	Actor      string `json:"actor,omitempty"`
-	Type       string `json:"type,omitempty"`
-	KeyID      string `json:"keyId,omitempty"`
-	Object     string `json:"object,omitempty"`
-	Bytes      int    `json:"bytes,omitempty"`
-	CreatedAt  int64  `json:"createdAt"`
+	ledger.Listed
+	CreatedAt int64 `json:"createdAt"`
 }
 
 // listShards is over how many partitions the list of a day is spread. All activities of a
@@ -53,9 +47,7 @@ func backwards(t time.Time) string { return fmt.Sprintf("%013d", 9_999_999_999_9
 func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 	items := make(map[table.Key]table.Item, 2*len(ls))
 	for _, l := range ls {
-		i := listedItem{
-			ActivityID: l.ActivityID, Sender: l.Sender, Actor: l.Actor, Type: l.Type, KeyID: l.KeyID, Object: l.Object, Bytes: l.Bytes, CreatedAt: millis(l.CreatedAt),
-		}
+		i := listedItem{l, millis(l.CreatedAt)}
 		if i.Actor == i.Sender {
 			i.Actor = ""
 		}
@@ -143,10 +135,7 @@ func (s *Store) listsFor(f ledger.Sought) (all []list) {
 		return []list{{"id", []table.Range{{PK: ownIDPK(f.ActivityID)}}}}
 	}
 	now := s.now().UTC()
-	since := f.Since.UTC()
-	if oldest := now.Add(-ledger.LongestBack); since.Before(oldest) {
-		since = oldest
-	}
+	since := latest(f.Since.UTC(), now.Add(-ledger.LongestBack))
 	end := backwards(since.Add(-time.Millisecond))
 	// Clocks that are ahead have recorded activities of tomorrow.
 	for at := now.Add(time.Hour).Truncate(24 * time.Hour); !at.Before(since.Truncate(24 * time.Hour)); at = at.Add(-24 * time.Hour) {
@@ -196,11 +185,9 @@ func (s *Store) listed(f ledger.Sought, it table.Item) (ledger.Listed, bool, err
 	if err := activityPacking.unpack(it, &i); err != nil {
 		return ledger.Listed{}, false, err
 	}
-	l := ledger.Listed{
-		ID: activity.ID(it.SK[strings.LastIndexByte(it.SK, '#')+1:]), ActivityID: i.ActivityID, Sender: i.Sender, Actor: i.Actor,
-		Type: i.Type, KeyID: i.KeyID, Object: i.Object, Bytes: i.Bytes, CreatedAt: fromMillis(i.CreatedAt), Forget: it.Expires,
-	}
-	l.Actor = cmp.Or(l.Actor, l.Sender)
+	l := i.Listed
+	l.ID, l.Actor = activity.ID(it.SK[strings.LastIndexByte(it.SK, '#')+1:]), cmp.Or(l.Actor, l.Sender)
+	l.CreatedAt, l.Forget = fromMillis(i.CreatedAt), it.Expires
 	ok := (f.ID == "" || f.ID == l.ID) && (f.ActivityID == "" || f.ActivityID == l.ActivityID) && (f.Sender == "" || f.Sender == l.Sender) && !l.CreatedAt.Before(f.Since)
 	return l, ok, nil
 }

@@ -20,7 +20,7 @@ func TestActivitiesOfOldListsAreFound(t *testing.T) {
 	s := New(memory.New(clock, nil).Table(), clock)
 	const frida, gus = "https://a.example/users/frida", "https://b.example/users/gus"
 	put := func(id activity.ID, sender string, at time.Time) {
-		data, err := activityPacking.pack(listedItem{Sender: sender, CreatedAt: millis(at)})
+		data, err := activityPacking.pack(listedItem{ledger.Listed{Sender: sender}, millis(at)})
 		if err != nil {
 			t.Fatal(err)
 		}

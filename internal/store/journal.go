@@ -30,19 +30,16 @@ func (s *Store) WriteJournal(ctx context.Context, journal string, n int, entries
 	for i, e := range entries {
 		all[i] = journalUnit{Activity: e.Unit.Activity, Chunk: e.Unit.Chunk, Position: e.Unit.Position}
 		all[i].put(e.Recipients)
-		if e.Forget.After(expires) {
-			expires = e.Forget
-		}
+		expires = latest(expires, e.Forget)
 		for k, w := range all[i].Rows {
 			all[i].Rows[k].Tries = nil
 			all[i].Rows[k].text = text{Error: outcome.Clean(w.Error, longestJournalText), Note: outcome.Clean(w.Note, longestJournalText)}
 		}
 	}
-	data, err := outcomePacking.pack(all)
+	it, err := outcomePacking.item(table.Key{PK: journalPK(journal), SK: fmt.Sprintf("%06d", n)}, all, expires)
 	if err != nil {
 		return err
 	}
-	it := table.Item{Key: table.Key{PK: journalPK(journal), SK: fmt.Sprintf("%06d", n)}, Data: data, Expires: expires}
 	return wrapped(s.t.Put(ctx, it, table.Cond{}), "write outcomes to journal %s", journal)
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -44,16 +45,12 @@ type shownKey struct {
 // SDK and then finds the key taken: by the same public item, which only that
 // first write can have stored, as each new key has another public half.
 func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
-	sealed, err := encode(k)
-	if err != nil {
-		return err
-	}
-	shown, err := encode(shownKey{Type: k.Type, PublicPEM: k.PublicPEM, CreatedAt: k.CreatedAt})
-	if err != nil {
-		return err
-	}
-	listed, err := encode(shownKey{ID: k.ID, Type: k.Type, PublicPEM: k.PublicPEM, CreatedAt: k.CreatedAt})
-	if err != nil {
+	half := shownKey{Type: k.Type, PublicPEM: k.PublicPEM, CreatedAt: k.CreatedAt}
+	shown, err1 := jsonItem(publicKey(k.ID), half, time.Time{})
+	half.ID = k.ID
+	listed, err2 := jsonItem(listedKey(k.ID), half, time.Time{})
+	sealed, err3 := jsonItem(sealedKey(k.ID), k, time.Time{})
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
 	cond := table.Cond{Absent: true}
@@ -63,21 +60,21 @@ func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
 	// The condition is on the public item, because a failed condition returns the
 	// stored item, and the API's role may not read the sealed one.
 	ops := []table.Op{
-		{Put: &table.Item{Key: publicKey(k.ID), Data: shown}, Cond: cond},
-		{Put: &table.Item{Key: sealedKey(k.ID), Data: sealed}},
+		{Put: &shown, Cond: cond},
+		{Put: &sealed},
 	}
 	if k.ID != "" { // the proof of the sealing key is no key
-		ops = append(ops, table.Op{Put: &table.Item{Key: listedKey(k.ID), Data: listed}})
+		ops = append(ops, table.Op{Put: &listed})
 	}
-	err = s.t.Transact(ctx, ops)
+	err := s.t.Transact(ctx, ops)
 	if replace || !errors.Is(err, table.ErrConflict) {
 		return err
 	}
-	stored, getErr := s.t.Get(ctx, publicKey(k.ID))
+	stored, getErr := s.t.Get(ctx, shown.Key)
 	if getErr != nil {
 		return getErr
 	}
-	if string(stored[publicKey(k.ID)].Data) == string(shown) {
+	if bytes.Equal(stored[shown.Key].Data, shown.Data) {
 		return nil
 	}
 	return keys.ErrExists

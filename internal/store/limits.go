@@ -35,11 +35,10 @@ func (s *Store) Limits(ctx context.Context, hosts ...string) (map[string]ratelim
 }
 
 func (s *Store) SaveLimit(ctx context.Context, l ratelimit.Limit) (ratelimit.Limit, error) {
-	data, err := encode(l)
+	it, err := jsonItem(limitKey(l.Host), l, l.Forget)
 	if err != nil {
 		return l, err
 	}
-	it := table.Item{Key: limitKey(l.Host), Data: data, Expires: l.Forget}
 	if err := s.swap(ctx, &it, s.ofVersion(l.Version)); err != nil {
 		return l, fmt.Errorf("save rate limit of %s: %w", l.Host, onConflict(err, ratelimit.ErrChanged))
 	}

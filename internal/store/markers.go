@@ -95,9 +95,7 @@ func (s *Store) marker(ctx context.Context, key string, conflict error) (*dedup.
 }
 
 func markerItem(key string, m dedup.Marker) (table.Item, error) {
-	data, err := encode(m)
-	if err != nil {
-		return table.Item{}, err
-	}
-	return table.Item{Key: markerKey(key), Fence: m.Token, Data: data, Expires: m.Expires}, nil
+	it, err := jsonItem(markerKey(key), m, m.Expires)
+	it.Fence = m.Token
+	return it, err
 }

@@ -81,11 +81,11 @@ func (s *Store) take(ctx context.Context, it table.Item, own slot, prev activity
 	}
 	if !before.taken {
 		id := activity.ID(it.PK[len(activityPK("")):])
-		data, err := activityPacking.pack(recordItem{Moved: id})
+		sign, err := activityPacking.item(recordKey(prev), recordItem{Moved: id}, it.Expires)
 		if err != nil {
 			return err
 		}
-		sign := table.Item{Key: recordKey(prev), Fence: newFence(), Data: data, Expires: it.Expires}
+		sign.Fence = newFence()
 		ops = append(ops, table.Op{Put: &sign, Cond: before.cond})
 		if before.gone != "" && before.gone != id {
 			k := recordKey(before.gone)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/flate"
 
@@ -76,6 +77,12 @@ func (p *packing) pack(v any) ([]byte, error) {
 	}
 	p.writers.Put(w)
 	return b.Bytes(), nil
+}
+
+// item is an item that has v packed.
+func (p *packing) item(k table.Key, v any, expires time.Time) (table.Item, error) {
+	data, err := p.pack(v)
+	return table.Item{Key: k, Data: data, Expires: expires}, err
 }
 
 // plain is v as JSON, without the escapes that only HTML needs.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/table"
@@ -83,11 +84,11 @@ func (s *Store) listKeys(ctx context.Context, partitions []string, n *int) error
 			return err
 		}
 		k.ID, k.Private = strings.TrimPrefix(it.PK, publicPrefix), nil
-		data, err := encode(k)
+		listed, err := jsonItem(ks[i+1], k, time.Time{})
 		if err != nil {
 			return err
 		}
-		missing = append(missing, table.Item{Key: ks[i+1], Data: data})
+		missing = append(missing, listed)
 	}
 	*n += len(missing)
 	return s.t.PutAll(ctx, missing)

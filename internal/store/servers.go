@@ -117,11 +117,10 @@ func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (stat
 
 func (s *Store) SaveServer(ctx context.Context, st circuit.State) (circuit.State, error) {
 	transition, st, changed := st.Transition()
-	data, err := encode(serverItem{Name: st.Key, State: st})
+	it, err := jsonItem(serverKey(st.Key), serverItem{Name: st.Key, State: st}, st.Forget)
 	if err != nil {
 		return st, err
 	}
-	it := table.Item{Key: serverKey(st.Key), Data: data, Expires: st.Forget}
 	if !st.CheckAt.IsZero() {
 		it.Due = table.Due{Shard: shardOf(st), At: st.CheckAt}
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
@@ -65,11 +66,11 @@ func (x Sipher) Blocks(ctx context.Context) ([]peers.Block, error) {
 }
 
 func (x Sipher) Block(ctx context.Context, b peers.Block) error {
-	data, err := encode(b)
+	it, err := jsonItem(sipherBlockKey(b.ServerURL), b, time.Time{})
 	if err != nil {
 		return err
 	}
-	it := table.Item{Key: sipherBlockKey(b.ServerURL), Data: data, Fence: newFence()}
+	it.Fence = newFence()
 	return wrapped(x.s.t.Put(ctx, it, table.Cond{}), "block sipher server")
 }
 

@@ -21,14 +21,9 @@ const checkKept = 30 * 24 * time.Hour
 func sipherCheckKey(c peers.Check) table.Key { return table.Key{PK: "SIPHER#" + c.ID(), SK: "CHECK"} }
 
 func sipherCheckItem(c peers.Check) (table.Item, error) {
-	data, err := encode(c)
-	if err != nil {
-		return table.Item{}, err
-	}
-	return table.Item{
-		Key: sipherCheckKey(c), Data: data, Expires: c.DueAt.Add(checkKept),
-		Due: table.Due{Shard: sipherCheckShard, At: c.DueAt},
-	}, nil
+	it, err := jsonItem(sipherCheckKey(c), c, c.DueAt.Add(checkKept))
+	it.Due = table.Due{Shard: sipherCheckShard, At: c.DueAt}
+	return it, err
 }
 
 func (x Sipher) ScheduleCheck(ctx context.Context, c peers.Check) (bool, error) {

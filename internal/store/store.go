@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,9 +85,17 @@ func wrapped(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
 func encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	return b, wrapped(err, "encode record")
+}
+
+// jsonItem is an item that has v as JSON.
+func jsonItem(k table.Key, v any, expires time.Time) (table.Item, error) {
+	data, err := encode(v)
+	return table.Item{Key: k, Data: data, Expires: expires}, err
 }
 
 func decode(it table.Item, v any) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/engine/table"
@@ -53,11 +54,10 @@ func (s *Store) DisableWebhook(ctx context.Context, w webhook.Webhook) (webhook.
 }
 
 func (s *Store) saveWebhook(w webhook.Webhook, write func(*table.Item, table.Cond) error) (webhook.Webhook, error) {
-	data, err := encode(w)
+	it, err := jsonItem(webhookKey(w.ID), w, time.Time{})
 	if err != nil {
 		return w, err
 	}
-	it := table.Item{Key: webhookKey(w.ID), Data: data}
 	if err := write(&it, s.ofVersion(w.Version)); err != nil {
 		return w, fmt.Errorf("save webhook %s: %w", w.ID, onConflict(err, webhook.ErrChanged))
 	}

@@ -84,29 +84,30 @@ const (
 // Kinds lists all kinds.
 var Kinds = []Kind{RecipientGone, RecipientFailed, RecipientDead, ServerUnhealthy, ServerExhausted, ServerGone, ServerRecovered, ActivityDone, WebhookDisabled, OutboxRefused}
 
-// Event is one entry of the feed. Fields that do not apply are zero.
+// Event is one entry of the feed. Fields that do not apply are zero. The names in its tags are
+// stored.
 type Event struct {
 	// ID follows from what has ended, so a repetition has the same.
-	ID   string
-	Kind Kind
+	ID   string `json:"i"`
+	Kind Kind   `json:"k"`
 	// Time is when it was written to the feed, at most Lag after it happened.
-	Time time.Time
+	Time time.Time `json:"-"`
 
-	ActivityID activity.ID
-	About      About
-	Inbox      string // canonical
-	Written    string // the inbox as the caller wrote it, if that differs
-	Host       string
+	ActivityID activity.ID `json:"a,omitempty"`
+	About      About       `json:"o,omitzero"`
+	Inbox      string      `json:"x,omitempty"` // canonical
+	Written    string      `json:"w,omitempty"` // the inbox as the caller wrote it, if that differs
+	Host       string      `json:"h,omitempty"`
 	// Status is the last answer's; 0: there was none.
-	Status int
+	Status int `json:"c,omitempty"`
 	// Reason in words.
-	Reason string
+	Reason string `json:"r,omitempty"`
 	// Count is how many activities the inbox has refused as gone since Since, this one
 	// included. Since is also when a server's outage began.
-	Count int
-	Since time.Time
+	Count int       `json:"n,omitempty"`
+	Since time.Time `json:"-"`
 	// Counts is how many recipients of an activity that is done are in each state.
-	Counts map[activity.State]int
+	Counts map[activity.State]int `json:"z,omitempty"`
 }
 
 // About has properties of an activity.
