@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"fedpost/internal/engine/batches"
 	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger/events"
 )
@@ -44,9 +45,7 @@ func (s *Store) AppendEnds(ctx context.Context, ends []events.End) error {
 
 func (s *Store) appendEnds(ctx context.Context, n int, ends []events.End) error {
 	counted := map[string]gone{}
-	for len(ends) > 0 {
-		part := ends[:fitting(ends)]
-		ends = ends[len(part):]
+	for part := range batches.Of(ends, events.MostInItem, mostEventBytes, endBytes) {
 		t := appending{shard: n, since: part[0].At}
 		for _, e := range part {
 			if e.At.Before(t.since) {
@@ -75,16 +74,9 @@ func (s *Store) appendEnds(ctx context.Context, n int, ends []events.End) error 
 // mostEventBytes bounds an item, before it is packed.
 const mostEventBytes = 128 << 10
 
-// fitting returns how many of ends fit into one item.
-func fitting(ends []events.End) int {
-	bytes := 0
-	for i, e := range ends {
-		bytes += 200 + len(e.Inbox) + len(e.Written) + len(e.Host) + len(e.Reason) + len(e.About.ID) + len(e.About.Type) + len(e.About.Actor) + len(e.About.Metadata)
-		if i > 0 && (i == events.MostInItem || bytes > mostEventBytes) {
-			return i
-		}
-	}
-	return len(ends)
+// endBytes is what an end takes in an item, at most.
+func endBytes(e events.End) int {
+	return 200 + len(e.Inbox) + len(e.Written) + len(e.Host) + len(e.Reason) + len(e.About.ID) + len(e.About.Type) + len(e.About.Actor) + len(e.About.Metadata)
 }
 
 // gone is how often an inbox has answered that it is gone.

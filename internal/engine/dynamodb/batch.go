@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
 
+	"fedpost/internal/engine/batches"
 	"fedpost/internal/engine/table"
 )
 
@@ -99,57 +100,36 @@ func (t *Table) PutAll(ctx context.Context, items []table.Item) error {
 	if err := table.CheckAll(items); err != nil {
 		return err
 	}
-	var writes []write
-	for _, it := range items {
-		writes = append(writes, write{types.WriteRequest{PutRequest: &types.PutRequest{Item: encode(it)}}, it.Size()})
-	}
 	if len(items) == 1 {
 		return t.Put(ctx, items[0], table.Cond{})
 	}
-	return t.writeAll(ctx, "put", writes)
+	return writeAll(ctx, t, "put", items, table.Item.Size, func(it table.Item) types.WriteRequest {
+		return types.WriteRequest{PutRequest: &types.PutRequest{Item: encode(it)}}
+	})
 }
 
 func (t *Table) DeleteAll(ctx context.Context, keys []table.Key) error {
 	if err := table.CheckAll(keys); err != nil {
 		return err
 	}
-	var writes []write
-	for _, k := range keys {
-		writes = append(writes, write{types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: encodeKey(k)}}, len(k.PK) + len(k.SK)})
-	}
 	if len(keys) == 1 {
 		return t.Delete(ctx, keys[0], table.Cond{})
 	}
-	return t.writeAll(ctx, "delete", writes)
+	size := func(k table.Key) int { return len(k.PK) + len(k.SK) }
+	return writeAll(ctx, t, "delete", keys, size, func(k table.Key) types.WriteRequest {
+		return types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: encodeKey(k)}}
+	})
 }
 
-// write is one write of a batch and its size in bytes.
-type write struct {
-	types.WriteRequest
-	bytes int
-}
-
-// split cuts writes into batches by count and bytes.
-func split(writes []write) (batches [][]types.WriteRequest) {
-	var batch []types.WriteRequest
-	bytes := 0
-	for _, w := range writes {
-		if len(batch) == maxBatchWrite || len(batch) > 0 && bytes+w.bytes > maxBatchBytes {
-			batches, batch, bytes = append(batches, batch), nil, 0
-		}
-		batch, bytes = append(batch, w.WriteRequest), bytes+w.bytes
-	}
-	if len(batch) > 0 {
-		batches = append(batches, batch)
-	}
-	return batches
-}
-
-// writeAll sends the writes in batches, some at a time.
-func (t *Table) writeAll(ctx context.Context, verb string, writes []write) error {
+// writeAll sends the writes of all in batches, some at a time.
+func writeAll[T any](ctx context.Context, t *Table, verb string, all []T, size func(T) int, request func(T) types.WriteRequest) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(parallel)
-	for _, batch := range split(writes) {
+	for some := range batches.Of(all, maxBatchWrite, maxBatchBytes, size) {
+		batch := make([]types.WriteRequest, len(some))
+		for i, one := range some {
+			batch[i] = request(one)
+		}
 		work.Go(func() error { return t.writeBatch(ctx, verb, batch) })
 	}
 	return work.Wait()

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 
 	"fedpost/internal/engine/awssdk"
+	"fedpost/internal/engine/batches"
 )
 
 // Client is the part of *eventbridge.Client that a Bus needs.
@@ -55,25 +56,13 @@ const tries = 4
 // Put puts entries on the bus, in as few requests as possible. If some are not taken, the
 // error wraps ErrNotTaken, and others may have been taken.
 func (b Bus) Put(ctx context.Context, all []Entry) error {
-	for len(all) > 0 {
-		n := fitting(all)
-		if err := b.put(ctx, all[:n]); err != nil {
+	size := func(e Entry) int { return timeBytes + len(Source) + len(e.Type) + len(e.JSON) }
+	for some := range batches.Of(all, mostEntries, mostBytes, size) {
+		if err := b.put(ctx, some); err != nil {
 			return err
 		}
-		all = all[n:]
 	}
 	return nil
-}
-
-func fitting(all []Entry) int {
-	bytes := 0
-	for i, e := range all {
-		bytes += timeBytes + len(Source) + len(e.Type) + len(e.JSON)
-		if i > 0 && (i == mostEntries || bytes > mostBytes) {
-			return i
-		}
-	}
-	return len(all)
 }
 
 // put makes requests until every entry is taken.

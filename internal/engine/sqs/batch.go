@@ -3,6 +3,7 @@ package sqs
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpost/internal/engine/awssdk"
+	"fedpost/internal/engine/batches"
 	"fedpost/internal/engine/queue"
 )
 
@@ -37,7 +39,7 @@ func (q *Queue) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	}
 	var work errgroup.Group
 	work.SetLimit(parallel)
-	for _, batch := range split(ms, fit) {
+	for batch := range split(ms, fit) {
 		work.Go(func() error {
 			q.sendOne(ctx, ms, batch, errs)
 			return nil
@@ -47,23 +49,9 @@ func (q *Queue) SendBatch(ctx context.Context, ms []queue.Message) []error {
 	return errs
 }
 
-// split cuts the messages at the indices into batches that SQS takes, by count
-// and by bytes, and keeps their order.
-func split(ms []queue.Message, indices []int) [][]int {
-	var batches [][]int
-	var batch []int
-	bytes := 0
-	for _, i := range indices {
-		size := ms[i].Size()
-		if len(batch) == queue.MaxBatch || bytes+size > queue.MaxBytes {
-			batches, batch, bytes = append(batches, batch), nil, 0
-		}
-		batch, bytes = append(batch, i), bytes+size
-	}
-	if len(batch) > 0 {
-		batches = append(batches, batch)
-	}
-	return batches
+// split cuts the messages at the indices into batches that SQS takes.
+func split(ms []queue.Message, indices []int) iter.Seq[[]int] {
+	return batches.Of(indices, queue.MaxBatch, queue.MaxBytes, func(i int) int { return ms[i].Size() })
 }
 
 // sendGroups sends to a FIFO queue. SQS may fail one entry of a batch and take a
@@ -88,7 +76,7 @@ func (q *Queue) sendGroups(ctx context.Context, ms []queue.Message, pending []in
 				now = append(now, i)
 			}
 		}
-		for _, batch := range split(ms, now) {
+		for batch := range split(ms, now) {
 			q.sendOne(ctx, ms, batch, errs)
 		}
 		for _, i := range now {

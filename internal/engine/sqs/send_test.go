@@ -266,7 +266,7 @@ func TestBatchesKeepTheLimitsOfSQS(t *testing.T) {
 		for i, n := range sizes {
 			ms, all = append(ms, queue.Message{Body: strings.Repeat("x", n)}), append(all, i)
 		}
-		batches := split(ms, all)
+		batches := slices.Collect(split(ms, all))
 		for _, b := range batches {
 			bytes := 0
 			for _, i := range b {
