@@ -3,8 +3,10 @@ package enqueue
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -271,4 +273,75 @@ func checkKey(key *string, ttl time.Duration, by DeduplicateBy, f faults) {
 	case by != "" && key == nil:
 		f.add("/deduplicateBy", "needs a deduplicationKey")
 	}
+}
+
+// escapedLen is how many bytes s takes as a JSON string in a queue message.
+func escapedLen(s string) int {
+	n := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			switch {
+			case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t' || c == '\b' || c == '\f':
+				n += 2
+			case c < ' ':
+				n += 6
+			default:
+				n++
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == '\u2028' || r == '\u2029' || r == '\ufffe' || r == '\uffff' {
+			n += 6
+		} else {
+			n += size
+		}
+		i += size
+	}
+	return n
+}
+
+// maxURL is the longest URL in bytes: the targets of a chunk must fit in one table item.
+const maxURL = 2048
+
+// canonical returns the canonical spelling of a URL, or why fedpost cannot post to it. Whether
+// the host's address is public is checked on dialling, because it may change until then.
+func canonical(s string, spell func(string) (string, error)) (string, error) {
+	switch {
+	case len(s) > maxURL:
+		return "", errors.New("is longer than " + strconv.Itoa(maxURL) + " bytes")
+	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return "", errors.New("holds a space or control character; percent-encode it")
+	case strings.Contains(s, "#"):
+		return "", errors.New("has a fragment, which is never sent; remove what is after the #")
+	}
+	c, err := spell(s)
+	if len(c) > maxURL {
+		return "", errors.New("is longer than " + strconv.Itoa(maxURL) + " bytes, percent-encoded")
+	}
+	return c, err
+}
+
+// canonicalInbox does what canonical does, for an inbox or another URL that
+// fedpost posts to.
+func canonicalInbox(s string) (string, error) { return canonical(s, activity.CanonicalURL) }
+
+// days writes a duration for people: "30 days" in place of "720h0m0s".
+func days(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d == day:
+		return "1 day"
+	case d > 0 && d%day == 0:
+		return strconv.Itoa(int(d/day)) + " days"
+	}
+	s := d.String()
+	for _, zero := range []string{"0s", "0m"} {
+		if cut, ok := strings.CutSuffix(s, zero); ok && strings.HasSuffix(cut, "m") || ok && strings.HasSuffix(cut, "h") {
+			s = cut
+		}
+	}
+	return s
 }

@@ -12,10 +12,12 @@ package dynamodb
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"fedpost/internal/engine/awssdk"
 	"fedpost/internal/engine/table"
 )
 
@@ -95,3 +97,9 @@ func ceilSeconds(t time.Time) int64 {
 }
 
 func floorSeconds(t time.Time) int64 { return t.Unix() }
+
+// pause waits before the next try: 25, 50, 100 ms … up to 2 s, with full jitter,
+// so that writers that collided do not collide again.
+func pause(ctx context.Context, try int) error {
+	return awssdk.Wait(ctx, rand.N(min(25*time.Millisecond<<min(try, 10), 2*time.Second))+time.Millisecond)
+}

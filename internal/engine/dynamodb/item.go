@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -118,4 +119,36 @@ func (d *decoder) wrong(name string, v types.AttributeValue) {
 	if d.err == nil {
 		d.err = fmt.Errorf("attribute %s is a %T", name, v)
 	}
+}
+
+// expression is a condition as DynamoDB takes it.
+type expression struct {
+	text   *string // nil: no condition
+	values attributes
+}
+
+// condition translates c. A comparison with an attribute that an item lacks is
+// false, as the table port requires.
+func condition(c table.Cond) expression {
+	if c.Always() {
+		return expression{}
+	}
+	var any []string
+	values := attributes{}
+	if c.Absent {
+		any = append(any, "attribute_not_exists("+PK+")")
+	}
+	if !c.ExpiredBy.IsZero() {
+		any = append(any, Expires+" <= :now")
+		values[":now"] = number(floorSeconds(c.ExpiredBy))
+	}
+	if c.Fence != "" {
+		any = append(any, Fence+" = :fence")
+		values[":fence"] = str(c.Fence)
+	}
+	text := strings.Join(any, " OR ")
+	if len(values) == 0 {
+		values = nil
+	}
+	return expression{text: &text, values: values}
 }
