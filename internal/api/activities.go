@@ -33,17 +33,17 @@ func (a *API) readActivity(r *http.Request) (enqueue.Request, error) {
 const mostShown = 1000
 
 // checkActivity checks a request and previews its inboxes. Nothing is stored or sent.
-func (a *API) checkActivity(w http.ResponseWriter, r *http.Request) error {
+func (a *API) checkActivity(r *http.Request) (any, error) {
 	req, err := a.readActivity(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p, err := a.o.Enqueuer.Check(r.Context(), req)
 	switch {
 	case len(p.Faults) > 0:
-		return enqueueProblem(&enqueue.InvalidError{Faults: p.Faults}, false)
+		return nil, enqueueProblem(&enqueue.InvalidError{Faults: p.Faults}, false)
 	case err != nil:
-		return enqueueProblem(&enqueue.SendError{Err: err}, false)
+		return nil, enqueueProblem(&enqueue.SendError{Err: err}, false)
 	}
 	c := client.Checked{Recipients: p.Recipients, Inboxes: len(p.Targets), Shared: []client.SharedInbox{}, Refused: []client.RefusedInbox{}}
 	for _, t := range p.Targets {
@@ -57,20 +57,16 @@ func (a *API) checkActivity(w http.ResponseWriter, r *http.Request) error {
 			c.Refused = append(c.Refused, client.RefusedInbox{Inbox: t.Inbox, Detail: err.Error()})
 		}
 	}
-	return Answer(w, r, http.StatusOK, c)
+	return c, nil
 }
 
-func (a *API) postActivity(w http.ResponseWriter, r *http.Request) error {
+func (a *API) postActivity(r *http.Request) (any, error) {
 	req, err := a.readActivity(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	res, err := a.accept(r.Context(), req)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Location", "/v1/activities/"+url.PathEscape(string(res.ID)))
-	return Answer(w, r, http.StatusAccepted, accepted(res))
+	return Reply{Status: http.StatusAccepted, Location: "/v1/activities/" + url.PathEscape(string(res.ID)), Body: accepted(res)}, err
 }
 
 func (a *API) complete(ctx context.Context, o *Object, req enqueue.Request) error {
@@ -93,10 +89,10 @@ func (a *API) accept(ctx context.Context, req enqueue.Request) (enqueue.Result, 
 	return res, nil
 }
 
-func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
+func (a *API) postBatch(r *http.Request) (any, error) {
 	o, err := readObject(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var req enqueue.BatchRequest
 	o.each("activities", func(i int, value json.RawMessage) bool {
@@ -122,17 +118,17 @@ func (a *API) postBatch(w http.ResponseWriter, r *http.Request) error {
 	req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy = readKey(o, r.Header)
 	o.Done()
 	if !o.faults.none() {
-		return a.refuse(o.faults.list, func() ([]enqueue.Fault, error) { return a.o.Enqueuer.CheckBatch(r.Context(), req) })
+		return nil, a.refuse(o.faults.list, func() ([]enqueue.Fault, error) { return a.o.Enqueuer.CheckBatch(r.Context(), req) })
 	}
 	results, err := a.o.Enqueuer.EnqueueBatch(r.Context(), req)
 	if err != nil {
-		return enqueueProblem(err, req.DeduplicationKey != nil)
+		return nil, enqueueProblem(err, req.DeduplicationKey != nil)
 	}
 	out := client.AcceptedBatch{Status: string(results[0].Status)}
 	for _, res := range results {
 		out.Activities = append(out.Activities, accepted(res))
 	}
-	return Answer(w, r, http.StatusAccepted, out)
+	return Reply{Status: http.StatusAccepted, Body: out}, nil
 }
 
 // refuse is the problem of a request that could not be read completely: the faults of
@@ -173,50 +169,49 @@ func invalid(status int, faults []client.FieldError) *problem.Problem {
 	return p
 }
 
-func (a *API) getActivity(w http.ResponseWriter, r *http.Request) error {
+func (a *API) getActivity(r *http.Request) (any, error) {
 	id, err := PathID(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	q, limit := ReadPage(r, UsualPage, MostPage, "state", "host")
 	f := ledger.RecipientFilter{State: Choice(q, "state", activity.States...), Host: q.Host("host")}
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	view, err := a.o.Activities.View(r.Context(), id, f, q.Get("cursor"), limit)
 	if err != nil {
-		return RecordProblem(err)
+		return nil, RecordProblem(err)
 	}
-	return Answer(w, r, http.StatusOK, statusOf(view))
+	return statusOf(view), nil
 }
 
-func (a *API) cancelActivity(w http.ResponseWriter, r *http.Request) error {
+func (a *API) cancelActivity(r *http.Request) (any, error) {
 	id, err := PathID(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v, err := a.o.Activities.View(r.Context(), id, ledger.RecipientFilter{}, "", 1)
+	v, err := a.unfinished(r.Context(), id)
+	if err == nil {
+		err = a.o.Activities.CancelActivity(r.Context(), id)
+	}
+	if err == nil {
+		v, err = a.unfinished(r.Context(), id) // the last recipient may just have been finished
+	}
 	if err != nil {
-		return RecordProblem(err)
+		return nil, RecordProblem(err)
 	}
-	if v.Status == ledger.StatusDone {
-		return nothingLeft()
-	}
-	if err := a.o.Activities.CancelActivity(r.Context(), id); err != nil {
-		return RecordProblem(err)
-	}
-	if v, err = a.o.Activities.View(r.Context(), id, ledger.RecipientFilter{}, "", 1); err != nil {
-		return RecordProblem(err)
-	}
-	if v.Status == ledger.StatusDone {
-		return nothingLeft() // the last recipient has just been finished
-	}
-	return Answer(w, r, http.StatusOK, client.Cancelled{ID: string(id), Status: string(v.Status), Counts: Counts(v.Counts)})
+	return client.Cancelled{ID: string(id), Status: string(v.Status), Counts: Counts(v.Counts)}, nil
 }
 
-func nothingLeft() error {
-	return problem.Typed(http.StatusConflict, "nothing-to-cancel", "Nothing to cancel",
-		"All recipients are finished, so there is nothing to cancel. GET /v1/activities/{id} shows the state of each.")
+// unfinished returns the view of an activity, or a problem if it is done.
+func (a *API) unfinished(ctx context.Context, id activity.ID) (ledger.View, error) {
+	v, err := a.o.Activities.View(ctx, id, ledger.RecipientFilter{}, "", 1)
+	if err == nil && v.Status == ledger.StatusDone {
+		err = problem.Typed(http.StatusConflict, "nothing-to-cancel", "Nothing to cancel",
+			"All recipients are finished, so there is nothing to cancel. GET /v1/activities/{id} shows the state of each.")
+	}
+	return v, err
 }
 
 func PathID(r *http.Request) (activity.ID, error) {

@@ -133,11 +133,16 @@ func (a *API) Patterns() []string {
 	return ps
 }
 
-// Func makes a handler of a function. If the function returns an error, the error is the
-// answer: a *problem.Problem as it is, any other error as a 500.
-func Func(f func(http.ResponseWriter, *http.Request) error) http.Handler {
+// Func makes a handler of a function that returns the answer: nil for one without a body, a Reply,
+// or what is written as JSON with the status 200. If it returns an error, the error is the answer:
+// a *problem.Problem as it is, any other error as a 500.
+func Func(f func(*http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := f(w, r); err != nil {
+		v, err := f(r)
+		if err == nil {
+			err = answer(w, r, v)
+		}
+		if err != nil {
 			Fail(w, r, err)
 		}
 	})

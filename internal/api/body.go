@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -120,16 +121,39 @@ func position(text []byte, offset int) (line, column int) {
 	return bytes.Count(before, []byte{'\n'}) + 1, utf8.RuneCount(before[start:]) + 1
 }
 
-// Answer writes v as JSON.
-func Answer(w http.ResponseWriter, r *http.Request, status int, v any) error {
+// Reply is an answer with headers, or with another status than 200.
+type Reply struct {
+	Status     int
+	Location   string // the path of what was made; empty: no such header
+	RetryAfter int    // in seconds; 0: no such header
+	Body       any    // written as JSON
+}
+
+// answer writes what a handler returns; see Func.
+func answer(w http.ResponseWriter, r *http.Request, v any) error {
+	if v == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	reply, ok := v.(Reply)
+	if !ok {
+		reply = Reply{Status: http.StatusOK, Body: v}
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	if err := enc.Encode(reply.Body); err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if reply.Location != "" {
+		h.Set("Location", reply.Location)
+	}
+	if reply.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(reply.RetryAfter))
+	}
+	w.WriteHeader(reply.Status)
 	if _, err := w.Write(b.Bytes()); err != nil {
 		// The client has disconnected: the error can only be logged.
 		if known := requestOf(r.Context()); known != nil {

@@ -22,10 +22,10 @@ const (
 )
 
 // cancel cancels the activities that match, from the newest back.
-func (h findHandler) cancel(w http.ResponseWriter, r *http.Request) error {
+func (h findHandler) cancel(r *http.Request) (any, error) {
 	in, err := api.ReadInput(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	want := client.ActivitySelection{
 		Actor: in.Text("actor"), Type: in.Text("type"), Since: in.Instant("since"), Until: in.Instant("until"), Cursor: in.Text("cursor"),
@@ -42,17 +42,17 @@ func (h findHandler) cancel(w http.ResponseWriter, r *http.Request) error {
 		want.Since = oldest
 	}
 	if err := in.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	done, err := h.cancelAll(r.Context(), want)
 	if errors.Is(err, ledger.ErrBadCursor) {
 		in.Fault("cursor", "is not the nextCursor of an earlier answer")
-		return in.Check()
+		return nil, in.Check()
 	}
 	if err != nil {
-		return api.RecordProblem(err)
+		return nil, err
 	}
-	return api.Answer(w, r, http.StatusOK, done)
+	return done, nil
 }
 
 // cancelAll cancels until the list ends or cancelTime is over.

@@ -51,39 +51,32 @@ const (
 	longLook   = 5 * time.Second
 )
 
-func (h findHandler) list(w http.ResponseWriter, r *http.Request) error {
+func (h findHandler) list(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, pageOfActivities, mostActivities, "id", "body", "activityId", "actor", "since", "state")
 	s, state, body := h.sought(q), api.Choice(q, "state", states...), q.Flag("body")
 	if body && s.ID == "" {
 		q.Fault("body", "needs id: a body is shown for one activity only")
 	}
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	page, err := h.page(r.Context(), s, state, q.Get("cursor"), limit)
 	if err != nil {
-		return api.RecordProblem(err)
+		return nil, err
 	}
 	if body && len(page.Activities) == 1 {
 		text, err := h.FindBody(r.Context(), s.ID)
 		if err != nil && !errors.Is(err, ledger.ErrNoContent) && !errors.Is(err, ledger.ErrNoBody) {
-			return api.RecordProblem(err)
+			return nil, err
 		}
 		page.Activities[0].Body = text
 	}
-	return api.Answer(w, r, http.StatusOK, page)
+	return page, nil
 }
 
 // states are the values of the parameter state: a status of activities, or a state of at least one
 // recipient.
-var states = append([]string{string(ledger.StatusDelivering), string(ledger.StatusDone)}, stateNames()...)
-
-func stateNames() (all []string) {
-	for _, s := range activity.States {
-		all = append(all, string(s))
-	}
-	return all
-}
+var states = append([]string{string(ledger.StatusDelivering), string(ledger.StatusDone)}, api.Texts(activity.States)...)
 
 func (h findHandler) sought(q *api.Query) ledger.Sought {
 	s := ledger.Sought{

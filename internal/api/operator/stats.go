@@ -13,21 +13,20 @@ import (
 )
 
 func StatsRoutes(reporter *Reporter) []api.Route {
-	return []api.Route{route("GET /v1/stats", func(w http.ResponseWriter, r *http.Request) error {
-		q := api.ReadQuery(r, "days", "waiting")
-		days, count := q.Number("days", 1, 1, MostDays), q.Flag("waiting")
-		if err := q.Check(); err != nil {
-			return err
-		}
-		report, err := reporter.Report(r.Context(), days)
-		if err == nil && count {
-			report.Waiting, err = reporter.waiting(r.Context())
-		}
-		if err != nil {
-			return api.RecordProblem(err)
-		}
-		return api.Answer(w, r, http.StatusOK, report)
-	}), route("GET /v1/stats/history", reporter.history)}
+	return []api.Route{route("GET /v1/stats", reporter.stats), route("GET /v1/stats/history", reporter.history)}
+}
+
+func (s *Reporter) stats(r *http.Request) (any, error) {
+	q := api.ReadQuery(r, "days", "waiting")
+	days, count := q.Number("days", 1, 1, MostDays), q.Flag("waiting")
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	report, err := s.Report(r.Context(), days)
+	if err == nil && count {
+		report.Waiting, err = s.waiting(r.Context())
+	}
+	return report, err
 }
 
 // period is the time that a history covers.
@@ -39,20 +38,18 @@ var periods = map[period]struct {
 	steps int
 }{"hour": {time.Minute, 60}, "day": {15 * time.Minute, 96}}
 
-func (s *Reporter) history(w http.ResponseWriter, r *http.Request) error {
+func (s *Reporter) history(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "period")
 	of := periods[cmp.Or(api.Choice(q, "period", period("hour"), "day"), "hour")]
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	h, ok := s.Tally.Series(of.step, of.steps)
 	if !ok {
-		return problem.Typed(http.StatusNotFound, "no-history", "No history",
+		return nil, problem.Typed(http.StatusNotFound, "no-history", "No history",
 			"On AWS fedpost keeps no history. Use the CloudWatch dashboard with the name of the stack.")
 	}
-	return api.Answer(w, r, http.StatusOK, client.History{
-		From: h.From, StepSeconds: int(h.Step.Seconds()), Since: h.Since, Counts: h.Counts,
-	})
+	return client.History{From: h.From, StepSeconds: int(h.Step.Seconds()), Since: h.Since, Counts: h.Counts}, nil
 }
 
 // Follows are the follows that were announced to Sipher servers.
@@ -61,19 +58,13 @@ type Follows interface {
 }
 
 func FollowRoutes(f Follows) []api.Route {
-	return []api.Route{route("GET /v1/follows", func(w http.ResponseWriter, r *http.Request) error {
+	return []api.Route{route("GET /v1/follows", func(r *http.Request) (any, error) {
 		q, limit := api.ReadPage(r, api.UsualPage, api.MostPage)
 		if err := q.Check(); err != nil {
-			return err
+			return nil, err
 		}
 		fs, next, err := f.Follows(r.Context(), q.Get("cursor"), limit)
-		if err != nil {
-			return api.RecordProblem(err)
-		}
-		page := client.Follows{Follows: make([]client.Follow, len(fs)), NextCursor: next}
-		for i, f := range fs {
-			page.Follows[i] = client.Follow(f)
-		}
-		return api.Answer(w, r, http.StatusOK, page)
+		shown := api.Each(fs, func(f follow.Follow) client.Follow { return client.Follow(f) })
+		return client.Follows{Follows: shown, NextCursor: next}, err
 	})}
 }

@@ -22,7 +22,7 @@ type Lots interface {
 }
 
 func WaitingRoutes(l Lots) []api.Route {
-	return []api.Route{route("GET /v1/servers/{host}/waiting", waitingHandler{l}.list)}
+	return []api.Route{route("GET /v1/servers/{host}/waiting", named(waitingHandler{l}.list))}
 }
 
 type waitingHandler struct{ lots Lots }
@@ -30,31 +30,25 @@ type waitingHandler struct{ lots Lots }
 // mostCounted is how many waiting deliveries are counted at most, as each is read.
 const mostCounted = 10_000
 
-func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
-	n, err := registry.ParseName(r.PathValue("host"))
-	if err != nil {
-		return serverProblem(err)
-	}
+func (h waitingHandler) list(r *http.Request, n registry.Name) (any, error) {
 	if _, many := circuit.FamilyOf(n.Key); n.ByURL() || many {
-		return serverProblem(fmt.Errorf("%w: deliveries wait for hosts and inboxes only", registry.ErrNotApplicable))
+		return nil, fmt.Errorf("%w: deliveries wait for hosts and inboxes only", registry.ErrNotApplicable)
 	}
 	q, limit := api.ReadPage(r, api.UsualPage, mostDeadLetters)
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	shard, after, err := parseWaitingCursor(q.Get("cursor"))
 	if err != nil {
-		return api.BadCursor()
+		return nil, api.BadCursor()
 	}
 	page := client.Waiting{Server: n.String(), Deliveries: []client.WaitingDelivery{}}
 	for shard < parking.Shards && len(page.Deliveries) < limit {
 		ps, next, err := h.lots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
 		if err != nil {
-			return api.RecordProblem(err)
+			return nil, err
 		}
-		for _, p := range ps {
-			page.Deliveries = append(page.Deliveries, waiting(p))
-		}
+		page.Deliveries = append(page.Deliveries, api.Each(ps, waiting)...)
 		if after = next; next == "" {
 			shard++
 		}
@@ -63,12 +57,12 @@ func (h waitingHandler) list(w http.ResponseWriter, r *http.Request) error {
 		page.NextCursor = formatWaitingCursor(shard, after)
 	}
 	if page.Count, err = h.lots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
-		return api.RecordProblem(err)
+		return nil, err
 	}
 	if page.AtLeast = page.Count > mostCounted; page.AtLeast {
 		page.Count = mostCounted
 	}
-	return api.Answer(w, r, http.StatusOK, page)
+	return page, nil
 }
 
 func waiting(p parking.Parked) client.WaitingDelivery {
