@@ -20,10 +20,7 @@ import (
 )
 
 func (a *API) readActivity(r *http.Request) (enqueue.Request, error) {
-	o, err := readObject(r)
-	if err != nil {
-		return enqueue.Request{}, err
-	}
+	o := readObject(r)
 	req := a.readRequest(o)
 	req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy = readKey(o, r.Header)
 	return req, a.complete(r.Context(), o, req)
@@ -70,11 +67,7 @@ func (a *API) postActivity(r *http.Request) (any, error) {
 }
 
 func (a *API) complete(ctx context.Context, o *Object, req enqueue.Request) error {
-	o.Done()
-	if o.faults.none() {
-		return nil
-	}
-	return a.refuse(o.faults.list, func() ([]enqueue.Fault, error) {
+	return o.checkWith(func() ([]enqueue.Fault, error) {
 		p, err := a.o.Enqueuer.Check(ctx, req)
 		return p.Faults, err
 	})
@@ -90,35 +83,18 @@ func (a *API) accept(ctx context.Context, req enqueue.Request) (enqueue.Result, 
 }
 
 func (a *API) postBatch(r *http.Request) (any, error) {
-	o, err := readObject(r)
-	if err != nil {
-		return nil, err
-	}
+	o := readObject(r)
 	var req enqueue.BatchRequest
-	o.each("activities", func(i int, value json.RawMessage) bool {
-		if i == maxParts {
-			o.Fault("activities", "has more than %d entries", maxParts)
-			req.Requests = nil // their other faults do not matter
-			return false
-		}
-		at := fmt.Sprintf("/activities/%d", i)
-		part, ok := newObject(at, value, o.faults)
-		if !ok {
-			o.faults.add(at, "is not an object")
-			// The other requests keep their places in the list.
-			req.Requests = append(req.Requests, enqueue.Request{})
-			return !o.faults.full()
-		}
+	req.Requests = list(o, "activities", maxParts, func(at string, value json.RawMessage) enqueue.Request {
+		part := o.inner(at, value, "is not an object")
 		one := a.readRequest(part)
 		one.DeduplicationKey, one.DeduplicationTTL, one.DeduplicateBy = readKey(part, nil)
 		part.Done()
-		req.Requests = append(req.Requests, one)
-		return !o.faults.full()
+		return one
 	})
 	req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy = readKey(o, r.Header)
-	o.Done()
-	if !o.faults.none() {
-		return nil, a.refuse(o.faults.list, func() ([]enqueue.Fault, error) { return a.o.Enqueuer.CheckBatch(r.Context(), req) })
+	if err := o.checkWith(func() ([]enqueue.Fault, error) { return a.o.Enqueuer.CheckBatch(r.Context(), req) }); err != nil {
+		return nil, err
 	}
 	results, err := a.o.Enqueuer.EnqueueBatch(r.Context(), req)
 	if err != nil {
@@ -131,15 +107,17 @@ func (a *API) postBatch(r *http.Request) (any, error) {
 	return Reply{Status: http.StatusAccepted, Body: out}, nil
 }
 
-// refuse is the problem of a request that could not be read completely: the faults of
-// reading, and those of checking the fields that were read.
-func (a *API) refuse(reading []client.FieldError, check func() ([]enqueue.Fault, error)) error {
+// checkWith is Check, whose answer has also the faults that check finds in the fields that were read.
+func (o *Object) checkWith(check func() ([]enqueue.Fault, error)) error {
+	if err := o.Check(); err == nil || o.faults.unread != nil {
+		return err
+	}
 	found, err := check()
 	if err != nil {
 		found = nil // the faults of the request stay, our failure may not
 	}
 	checking, _ := fields(found)
-	return invalid(http.StatusBadRequest, merge(reading, checking))
+	return invalid(http.StatusBadRequest, merge(o.faults.list, checking))
 }
 
 // fields translates faults, and reports whether all of them are about size.
@@ -169,11 +147,7 @@ func invalid(status int, faults []client.FieldError) *problem.Problem {
 	return p
 }
 
-func (a *API) getActivity(r *http.Request) (any, error) {
-	id, err := PathID(r)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) getActivity(r *http.Request, id activity.ID) (any, error) {
 	q, limit := ReadPage(r, UsualPage, MostPage, "state", "host")
 	f := ledger.RecipientFilter{State: Choice(q, "state", activity.States...), Host: q.Host("host")}
 	if err := q.Check(); err != nil {
@@ -186,11 +160,7 @@ func (a *API) getActivity(r *http.Request) (any, error) {
 	return statusOf(view), nil
 }
 
-func (a *API) cancelActivity(r *http.Request) (any, error) {
-	id, err := PathID(r)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) cancelActivity(r *http.Request, id activity.ID) (any, error) {
 	v, err := a.unfinished(r.Context(), id)
 	if err == nil {
 		err = a.o.Activities.CancelActivity(r.Context(), id)
@@ -214,12 +184,15 @@ func (a *API) unfinished(ctx context.Context, id activity.ID) (ledger.View, erro
 	return v, err
 }
 
-func PathID(r *http.Request) (activity.ID, error) {
-	id, err := activity.ParseID(r.PathValue("id"))
-	if err != nil {
-		return "", problem.New(http.StatusNotFound, "There is no such activity: an id has 26 letters and digits.")
+// OfActivity is f for requests with an activity's id in the path.
+func OfActivity(f func(*http.Request, activity.ID) (any, error)) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		id, err := activity.ParseID(r.PathValue("id"))
+		if err != nil {
+			return nil, problem.New(http.StatusNotFound, "There is no such activity: an id has 26 letters and digits.")
+		}
+		return f(r, id)
 	}
-	return id, nil
 }
 
 // badCursors are the errors of lists for a cursor that fedpost did not make.

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -14,7 +16,23 @@ import (
 	"fedpost/internal/api/problem"
 )
 
-func readObject(r *http.Request) (*Object, error) {
+// ReadInput reads the body of a request that has no query. The body may be left out.
+func ReadInput(r *http.Request) *Object {
+	if err := ReadQuery(r).Check(); err != nil {
+		return parse(nil, err)
+	}
+	buffered := bufio.NewReader(r.Body)
+	if _, err := buffered.Peek(1); errors.Is(err, io.EOF) {
+		return parse([]byte("{}"), nil)
+	}
+	r.Body = io.NopCloser(buffered)
+	return readObject(r)
+}
+
+// readObject reads the body of a request. If it is no JSON object, that is what Check returns.
+func readObject(r *http.Request) *Object { return parse(readBody(r)) }
+
+func readBody(r *http.Request) ([]byte, error) {
 	if err := checkMediaType(r.Header); err != nil {
 		return nil, err
 	}
@@ -22,7 +40,6 @@ func readObject(r *http.Request) (*Object, error) {
 	// A claimed length must not cost memory before the body comes.
 	read.Grow(int(min(max(0, r.ContentLength), 8<<10)) + bytes.MinRead)
 	_, err := read.ReadFrom(r.Body)
-	body := read.Bytes()
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -31,19 +48,22 @@ func readObject(r *http.Request) (*Object, error) {
 	case err != nil:
 		return nil, problem.New(http.StatusBadRequest, "The request's body could not be read to its end.").Because(err)
 	}
-	return parse(body)
+	return read.Bytes(), nil
 }
 
-// parse reads a request, which has to be one JSON object.
-func parse(body []byte) (*Object, error) {
-	if err := checkJSON(body); err != nil {
-		return nil, err
+// parse reads a request, which has to be one JSON object, unless err says why there is none.
+func parse(body []byte, err error) *Object {
+	if err == nil {
+		err = checkJSON(body)
+	}
+	if err != nil {
+		return &Object{faults: &faults{unread: err}}
 	}
 	o, ok := newObject("", body, &faults{})
 	if !ok {
-		return nil, problem.New(http.StatusBadRequest, "The request's body is not a JSON object.")
+		o.faults.unread = problem.New(http.StatusBadRequest, "The request's body is not a JSON object.")
 	}
-	return o, nil
+	return o
 }
 
 // checkMediaType accepts application/json only: the body is not an activity, so ActivityPub's

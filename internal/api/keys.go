@@ -17,10 +17,7 @@ func Key(k keys.Public) client.Key {
 }
 
 func (a *API) putKey(r *http.Request) (any, error) {
-	o, err := readObject(r)
-	if err != nil {
-		return nil, err
-	}
+	o := readObject(r)
 	field, text := readPrivateKey(o)
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -60,10 +57,7 @@ func readPrivateKey(o *Object) (field, text string) {
 }
 
 func (a *API) postKey(r *http.Request) (any, error) {
-	o, err := readObject(r)
-	if err != nil {
-		return nil, err
-	}
+	o := readObject(r)
 	id, kind := o.optional("id"), keys.Type(o.Text("type"))
 	if id == nil && o.faults.none() {
 		o.Fault("id", "is missing; give the id that the actor publishes for the key, such as https://social.example/users/frida#main-key")

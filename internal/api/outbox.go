@@ -27,10 +27,7 @@ func (a *API) AcceptRow(ctx context.Context, row outbox.Row) (res enqueue.Result
 			err = problem.Of(err)
 		}
 	}()
-	o, err := parse([]byte(row.Request))
-	if err != nil {
-		return res, err
-	}
+	o := parse([]byte(row.Request), nil)
 	req := a.readRequest(o)
 	req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy = readKey(o, http.Header{})
 	switch {

@@ -108,14 +108,16 @@ func Each[T, V any](all []T, f func(T) V) []V {
 func (q *Query) Flag(name string) bool { return Choice(q, name, "true", "false") == "true" }
 
 // Instant reads a parameter that is a time, zero if absent.
-func (q *Query) Instant(name string) time.Time {
-	s := q.Get(name)
+func (q *Query) Instant(name string) time.Time { return instant(name, q.Get(name), q.Fault) }
+
+// instant reads the time that a field or parameter is, zero if it is empty.
+func instant(name, s string, fault func(name, format string, args ...any)) time.Time {
 	if s == "" {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		q.Fault(name, "is %q, which is not a time such as 2026-11-21T08:00:00Z", s)
+		fault(name, "is %q, which is not a time such as 2026-11-21T08:00:00Z", s)
 	}
 	return t.UTC()
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"fedpost/client"
@@ -72,58 +71,26 @@ func readMetadata(o *Object) string {
 	return ""
 }
 
-func readRecipients(o *Object) (all []enqueue.Recipient) {
-	o.each("recipients", func(i int, value json.RawMessage) bool {
-		if i == maxListed {
-			o.Fault("recipients", "has more than %d entries", maxListed)
-			all = nil // their other faults do not matter
-			return false
+func readRecipients(o *Object) []enqueue.Recipient {
+	return list(o, "recipients", maxListed, func(at string, value json.RawMessage) enqueue.Recipient {
+		if inbox, fault := text(value); fault == "" {
+			return enqueue.Recipient{Inbox: inbox}
 		}
-		at := o.at + "/recipients/" + strconv.Itoa(i)
-		r, ok := readRecipient(at, value, o.faults)
-		if !ok {
-			o.faults.add(at, `is neither an inbox URL nor an object {"inbox", "sharedInbox", "headers"}`)
-		}
-		all = append(all, r)
-		return !o.faults.full()
+		one := o.inner(at, value, `is neither an inbox URL nor an object {"inbox", "sharedInbox", "headers"}`)
+		defer one.Done()
+		return enqueue.Recipient{Inbox: one.textOr("inbox"), SharedInbox: one.Text("sharedInbox"), Headers: readHeaders(one)}
 	})
-	return all
-}
-
-func readRecipient(at string, raw json.RawMessage, faults *faults) (r enqueue.Recipient, ok bool) {
-	if inbox, fault := text(raw); fault == "" {
-		return enqueue.Recipient{Inbox: inbox}, true
-	}
-	o, ok := newObject(at, raw, faults)
-	if !ok {
-		return r, false
-	}
-	r = enqueue.Recipient{Inbox: o.textOr("inbox"), SharedInbox: o.Text("sharedInbox"), Headers: readHeaders(o)}
-	o.Done()
-	return r, true
 }
 
 // mostHeaders is how many headers are read of a list. Package enqueue allows fewer.
 const mostHeaders = 20
 
-func readHeaders(o *Object) (all []activity.Header) {
-	o.each("headers", func(i int, value json.RawMessage) bool {
-		if i == mostHeaders {
-			o.Fault("headers", "has more than %d entries", mostHeaders)
-			all = nil
-			return false
-		}
-		at := o.at + "/headers/" + strconv.Itoa(i)
-		h, ok := newObject(at, value, o.faults)
-		if !ok {
-			o.faults.add(at, `is not an object {"name", "value", "sign"}`)
-			return !o.faults.full()
-		}
-		all = append(all, activity.Header{Name: h.textOr("name"), Value: h.textOr("value"), Sign: h.Flag("sign", false)})
-		h.Done()
-		return !o.faults.full()
+func readHeaders(o *Object) []activity.Header {
+	return list(o, "headers", mostHeaders, func(at string, value json.RawMessage) activity.Header {
+		h := o.inner(at, value, `is not an object {"name", "value", "sign"}`)
+		defer h.Done()
+		return activity.Header{Name: h.textOr("name"), Value: h.textOr("value"), Sign: h.Flag("sign", false)}
 	})
-	return all
 }
 
 func accepted(r enqueue.Result) client.Accepted {

@@ -23,10 +23,7 @@ const (
 
 // cancel cancels the activities that match, from the newest back.
 func (h findHandler) cancel(r *http.Request) (any, error) {
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return nil, err
-	}
+	in := api.ReadInput(r)
 	want := client.ActivitySelection{
 		Actor: in.Text("actor"), Type: in.Text("type"), Since: in.Instant("since"), Until: in.Instant("until"), Cursor: in.Text("cursor"),
 	}

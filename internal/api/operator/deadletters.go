@@ -113,10 +113,7 @@ const (
 )
 
 func (h deadHandlers) retry(r *http.Request) (any, error) {
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return nil, err
-	}
+	in := api.ReadInput(r)
 	s := client.Selection{ID: in.Text("id"), Host: in.Text("host"), Activity: in.Text("activity"), Type: in.Text("type"), Since: in.Instant("since")}
 	limit := in.Number("limit", retryMost)
 	failed, cursor := in.Flag("failed", false), in.Text("cursor")
@@ -130,7 +127,8 @@ func (h deadHandlers) retry(r *http.Request) (any, error) {
 	if s == (client.Selection{}) && in.Sound() {
 		in.Fault("since", "is missing; say what to retry by id, host, activity, type or since")
 	}
-	if err := in.Check(); err != nil {
+	err := in.Check()
+	if err != nil {
 		return nil, err
 	}
 	limit = cmp.Or(limit, retryDefault)

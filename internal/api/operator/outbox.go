@@ -102,10 +102,7 @@ func rowID(s string) (id int64, ok bool) {
 const notARow = "is not the id of a row as GET /v1/outbox shows it"
 
 func (h outboxHandlers) retry(r *http.Request) (any, error) {
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return nil, err
-	}
+	in := api.ReadInput(r)
 	id, ok := rowID(in.Text("id"))
 	if !ok {
 		in.Fault("id", notARow)

@@ -16,14 +16,10 @@ import (
 func ActivityRoutes(r deadletter.Retrier, f deadletter.Forgetter, now func() time.Time) []api.Route {
 	h := retryHandler{r, now}
 	return []api.Route{
-		route("POST /v1/activities/{id}/retry", h.retry),
-		route("DELETE /v1/activities/{id}", bare(func(r *http.Request) (any, error) {
-			id, err := api.PathID(r)
-			if err != nil {
-				return nil, err
-			}
+		route("POST /v1/activities/{id}/retry", api.OfActivity(h.retry)),
+		route("DELETE /v1/activities/{id}", bare(api.OfActivity(func(r *http.Request, id activity.ID) (any, error) {
 			return nil, f.Forget(r.Context(), id)
-		})),
+		}))),
 	}
 }
 
@@ -34,15 +30,8 @@ type retryHandler struct {
 
 const mostInboxes = 1000
 
-func (h retryHandler) retry(r *http.Request) (any, error) {
-	id, err := api.PathID(r)
-	if err != nil {
-		return nil, err
-	}
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return nil, err
-	}
+func (h retryHandler) retry(r *http.Request, id activity.ID) (any, error) {
+	in := api.ReadInput(r)
 	choice, cursor := chosen(in), in.Text("cursor")
 	if err := in.Check(); err != nil {
 		return nil, err

@@ -124,10 +124,7 @@ type act func(ctx context.Context, n registry.Name) (client.Server, error)
 // about handles a request about one server. read takes the fields of the act from the body.
 func about(read func(n registry.Name, in *api.Object) act) func(*http.Request) (any, error) {
 	return named(func(r *http.Request, n registry.Name) (any, error) {
-		in, err := api.ReadInput(r)
-		if err != nil {
-			return nil, err
-		}
+		in := api.ReadInput(r)
 		do := read(n, in)
 		if err := in.Check(); err != nil {
 			return nil, err

@@ -62,10 +62,7 @@ func (h webhookHandlers) put(r *http.Request) (any, error) {
 	if !webhook.ValidID(id) {
 		return nil, problem.New(http.StatusBadRequest, "The id in the path is not usable: give up to 64 letters, digits, - and _.")
 	}
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return nil, err
-	}
+	in := api.ReadInput(r)
 	s := webhook.Settings{
 		Types: in.Texts("types", len(events.Kinds)), Batch: in.Flag("batch", false), Secret: in.Text("secret"), Rotate: in.Flag("rotateSecret", false),
 	}
@@ -121,10 +118,7 @@ func (h webhookHandlers) delete(r *http.Request) (any, error) {
 }
 
 func (h webhookHandlers) test(r *http.Request) (any, error) {
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return nil, err
-	}
+	in := api.ReadInput(r)
 	if err := in.Check(); err != nil {
 		return nil, err
 	}
