@@ -1,19 +1,25 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
+	"strconv"
+	"time"
 
 	"fedpost/client"
 	"fedpost/internal/activity"
 	"fedpost/internal/api/problem"
 	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/engine/outbox"
 	"fedpost/internal/enqueue"
+	"fedpost/internal/enqueue/dedup"
 	"fedpost/internal/keys"
 	"fedpost/internal/ledger"
 	"fedpost/internal/protocol/sipher/follow"
@@ -211,4 +217,82 @@ func RecordProblem(err error) error {
 		return BadCursor()
 	}
 	return problem.New(http.StatusServiceUnavailable, "The records cannot be reached. Try again.").Because(err).After(RetryAfter)
+}
+
+// AcceptRow does for a row of the outbox what POST /v1/activities does for a request. A row that
+// is read again after a crash is a duplicate: it has a deduplication key made from its id, if
+// it has no other, and the key's window is enqueue.MaxTTL unless the request has one. An error
+// is a *problem.Problem.
+func (a *API) AcceptRow(ctx context.Context, row outbox.Row) (res enqueue.Result, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			a.o.Log.ErrorContext(ctx, "panic while accepting a row of the outbox", "row", row.ID, "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", v)
+		}
+		if err != nil {
+			err = problem.Of(err)
+		}
+	}()
+	o := parse([]byte(row.Request), nil)
+	req := a.readRequest(o)
+	req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy = readKey(o, http.Header{})
+	switch {
+	case row.Key != nil && req.DeduplicationKey != nil && *row.Key != *req.DeduplicationKey:
+		o.Fault("deduplicationKey", "differs from the row's deduplication_key; give one of them, or the same")
+	case row.Key != nil:
+		req.DeduplicationKey = row.Key
+	case req.DeduplicationKey == nil:
+		// With the time, as the ids of a truncated table may begin anew.
+		key := "outbox/" + strconv.FormatInt(row.ID, 10) + "/" + strconv.FormatInt(row.Created.UnixMicro(), 10)
+		req.DeduplicationKey = &key
+	}
+	req.DeduplicationTTL = cmp.Or(req.DeduplicationTTL, enqueue.MaxTTL)
+	if err := a.complete(ctx, o, req); err != nil {
+		return res, err
+	}
+	return a.accept(ctx, req)
+}
+
+// RetryAfter is the Retry-After of a 503 after a failure of the table or a queue.
+const RetryAfter = 5 * time.Second
+
+func enqueueProblem(err error, keyed bool) error {
+	if invalidErr, ok := errors.AsType[*enqueue.InvalidError](err); ok {
+		all, tooLarge := fields(invalidErr.Faults)
+		if tooLarge {
+			return invalid(http.StatusRequestEntityTooLarge, all)
+		}
+		return invalid(http.StatusBadRequest, all)
+	}
+	if held, ok := errors.AsType[*dedup.HeldError](err); ok {
+		p := problem.Typed(http.StatusConflict, "in-progress", "In progress",
+			"Another request with this deduplication key is in progress, or ended without an answer. Try again after the time in Retry-After.")
+		p.ID = string(held.ID)
+		return p.After(held.RetryAfter)
+	}
+	if mismatch, ok := errors.AsType[*dedup.MismatchError](err); ok {
+		p := problem.Typed(http.StatusUnprocessableEntity, "key-reused", "Deduplication key reused",
+			"This deduplication key was used for a different request. Use a new key for a new request.")
+		p.ID = string(mismatch.ID)
+		return p
+	}
+	if errors.Is(err, dedup.ErrUnavailable) {
+		return problem.Typed(http.StatusServiceUnavailable, "deduplication-unavailable", "Deduplication unavailable",
+			"The deduplication key cannot be checked at the moment, and the setting DEDUPLICATION_FALLBACK=closed refuses such requests. Nothing was queued. Try again.").
+			Because(err).After(RetryAfter)
+	}
+	var send *enqueue.SendError
+	if errors.As(err, &send) && send.MaybeSent {
+		advice := "Try again with the same deduplication key: it will not be queued twice."
+		if !keyed {
+			advice = "Without a deduplication key, trying again may deliver it twice."
+		}
+		return problem.Typed(http.StatusServiceUnavailable, "unknown-outcome", "Outcome unknown",
+			fmt.Sprintf("The activity may or may not have been queued. %s", advice)).Because(err).After(RetryAfter)
+	}
+	if send != nil {
+		return problem.Typed(http.StatusServiceUnavailable, "not-queued", "Not queued",
+			"The activity was not queued. Try again.").Because(err).After(RetryAfter)
+	}
+	return err
 }
