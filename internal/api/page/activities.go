@@ -100,7 +100,7 @@ func (p *Page) activity(v *visit) error {
 	id := v.r.PathValue("id")
 	var a oneActivity
 	chosen := v.query("state", "host", "cursor")
-	if err := v.get(activityPath(id), chosen, &a.Status); err != nil {
+	if err := v.get("/v1/activities/"+url.PathEscape(id), chosen, &a.Status); err != nil {
 		return err
 	}
 	var found client.Activities
@@ -162,8 +162,6 @@ func countedOf(counts map[string]int) (all []counted) {
 	return all
 }
 
-func activityPath(id string) string { return "/v1/activities/" + url.PathEscape(id) }
-
 // query copies parameters of the page's address to a query of the API.
 func (v *visit) query(names ...string) url.Values {
 	q := url.Values{}
@@ -203,18 +201,17 @@ func aboutActivity(act string, a client.Status) (question, bool) {
 }
 
 func (p *Page) askActivity(v *visit) error {
-	id, act := v.r.PathValue("id"), v.r.PathValue("act")
-	var a client.Status
-	if err := v.get(activityPath(id), url.Values{"limit": {"1"}}, &a); err != nil {
+	id := v.r.PathValue("id")
+	a, err := v.api.Progress(v.r.Context(), id)
+	if err != nil {
 		return err
 	}
-	q, ok := aboutActivity(act, a)
+	q, ok := aboutActivity(v.r.PathValue("act"), a)
 	if !ok {
 		return noSuchAction()
 	}
 	q.Back = "/activities/" + url.PathEscape(id)
-	q.Where = q.Back + "/" + act
-	return v.show("ask", view{Title: q.Title, Nav: "activities", Data: q})
+	return v.ask("activities", q)
 }
 
 func noSuchAction() error {
@@ -222,25 +219,17 @@ func noSuchAction() error {
 }
 
 func (p *Page) actActivity(v *visit) error {
-	id, act := v.r.PathValue("id"), v.r.PathValue("act")
+	id := v.r.PathValue("id")
 	back := "/activities/" + url.PathEscape(id)
-	switch act {
+	switch v.r.PathValue("act") {
 	case "cancel":
-		if err := v.do(http.MethodPost, activityPath(id)+"/cancel", nil, nil); err != nil {
-			return err
-		}
-		return v.back(back, "cancel")
+		_, err := v.api.Cancel(v.r.Context(), id)
+		return v.back(back, "cancel", err)
 	case "forget":
-		if err := v.do(http.MethodDelete, activityPath(id), nil, nil); err != nil {
-			return err
-		}
-		return v.back("/activities", "forget-activity")
+		return v.back("/activities", "forget-activity", v.api.Forget(v.r.Context(), id))
 	case "retry":
 		done, err := v.retryActivity(id)
-		if err != nil {
-			return err
-		}
-		return v.back(back, done)
+		return v.back(back, done, err)
 	}
 	return noSuchAction()
 }
@@ -252,8 +241,8 @@ func (v *visit) retryActivity(id string) (done string, err error) {
 	var body client.Retry
 	retried, unavailable := 0, 0
 	for range retrySteps {
-		var r client.RetriedActivity
-		if err := v.do(http.MethodPost, activityPath(id)+"/retry", body, &r); err != nil {
+		r, err := v.api.Retry(v.r.Context(), id, body)
+		if err != nil {
 			return "", err
 		}
 		retried, unavailable = retried+r.Retried, unavailable+r.Unavailable

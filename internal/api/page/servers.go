@@ -320,12 +320,11 @@ func (p *Page) askServer(v *visit) error {
 	if !ok {
 		return noSuchAction()
 	}
-	var s client.Server
-	if err := v.get(serverPath(name), nil, &s); err != nil {
+	s, err := v.api.Server(v.r.Context(), name)
+	if err != nil {
 		return err
 	}
 	q.Back = "/servers/" + url.PathEscape(name)
-	q.Where = q.Back + "/" + act
 	if s.Parked && act != "check" {
 		q.Says = append(q.Says, "Deliveries wait for this server now.")
 	}
@@ -344,54 +343,54 @@ func (p *Page) askServer(v *visit) error {
 			q.Fields[i].Label = fmt.Sprintf("All of its subdomains, too (*.%s)", clean(host))
 		}
 	}
-	return v.show("ask", view{Title: q.Title, Nav: "servers", Data: q})
+	return v.ask("servers", q)
 }
 
 func (p *Page) actServer(v *visit) error {
-	name, act := v.r.PathValue("name"), v.r.PathValue("act")
-	if _, ok := aboutServer(act, name); !ok {
-		return noSuchAction()
-	}
+	ctx, name, done := v.r.Context(), v.r.PathValue("name"), v.r.PathValue("act")
 	why := strings.TrimSpace(v.r.PostFormValue("reason"))
-	target, method, path, done := name, http.MethodPost, "/"+act, act
-	var body any
-	switch act {
+	var err error
+	switch done {
 	case "block":
 		if v.r.PostFormValue("subdomains") != "" {
-			target = "*." + strings.TrimPrefix(name, "*.")
+			name = "*." + strings.TrimPrefix(name, "*.")
 		}
-		body = client.Block{Reason: why}
+		_, err = v.api.BlockServer(ctx, name, client.Block{Reason: why})
+	case "unblock":
+		_, err = v.api.UnblockServer(ctx, name)
 	case "pause":
-		length, err := pauseOf(v.r.PostFormValue("for"))
-		if err != nil {
-			return err
+		var length client.Duration
+		if length, err = pauseOf(v.r.PostFormValue("for")); err == nil {
+			_, err = v.api.PauseServer(ctx, name, client.Pause{Reason: why, For: length})
 		}
-		body = client.Pause{Reason: why, For: length}
+	case "resume":
+		_, err = v.api.ResumeServer(ctx, name)
+	case "check":
+		_, err = v.api.CheckServer(ctx, name)
 	case "limit":
-		var settings client.HostSettings
-		perMinute, err := numberOf(v.r, "perMinute")
-		if err != nil {
-			return err
+		var limit *client.RateSetting
+		if limit, err = limitOf(v.r); limit == nil {
+			done = "no-limit"
 		}
-		burst, err := numberOf(v.r, "burst")
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = v.api.LimitServer(ctx, name, limit)
 		}
-		if done = "no-limit"; perMinute > 0 {
-			settings.RateLimit, done = &client.RateSetting{PerMinute: perMinute, Burst: burst}, "limit"
-		}
-		method, path, body = http.MethodPut, "", settings
+	case "forget":
+		return v.back("/servers", done, v.api.ForgetServer(ctx, name))
+	default:
+		return noSuchAction()
 	}
-	if act == "forget" {
-		if err := v.do(http.MethodDelete, serverPath(name), nil, nil); err != nil {
-			return err
-		}
-		return v.back("/servers", done)
+	return v.back("/servers/"+url.PathEscape(name), done, err)
+}
+
+// limitOf reads the limit of a form, nil for none.
+func limitOf(r *http.Request) (*client.RateSetting, error) {
+	perMinute, err := numberOf(r, "perMinute")
+	burst, wrong := numberOf(r, "burst")
+	if err = cmp.Or(err, wrong); err != nil || perMinute == 0 {
+		return nil, err
 	}
-	if err := v.do(method, serverPath(target)+path, body, nil); err != nil {
-		return err
-	}
-	return v.back("/servers/"+url.PathEscape(target), done)
+	return &client.RateSetting{PerMinute: perMinute, Burst: burst}, nil
 }
 
 func pauseOf(s string) (client.Duration, error) {
@@ -415,9 +414,4 @@ func numberOf(r *http.Request, name string) (int, error) {
 		return 0, refuse(http.StatusBadRequest, "Give whole numbers, or leave them empty.")
 	}
 	return n, nil
-}
-
-// do asks the API to change something.
-func (v *visit) do(method, path string, body, out any) error {
-	return v.api.Do(v.r.Context(), method, path, body, out)
 }

@@ -159,9 +159,9 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, given string) {
 // readsOnly reports whether a token is read-only, by a request to check a server with an
 // invalid name, which changes nothing.
 func readsOnly(ctx context.Context, api *client.Client) bool {
-	err := api.Do(ctx, http.MethodPost, serverPath("no name")+"/check", nil, nil)
-	problem, ok := problemOf(err)
-	return ok && problem.Status == http.StatusForbidden
+	_, err := api.CheckServer(ctx, "no name")
+	_, refused := refusedWith(http.StatusForbidden, err)
+	return refused
 }
 
 func (p *Page) signOut(v *visit) error {
@@ -190,7 +190,7 @@ func ByToken(api http.Handler, needed bool) func(context.Context, string) (*clie
 			return nil, ErrSignIn
 		}
 		err := c.Do(ctx, http.MethodGet, "/v1/servers?limit=1", nil, nil)
-		if p, ok := problemOf(err); ok && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
+		if p, ok := errors.AsType[*client.Problem](err); ok && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
 			return nil, errors.Join(ErrSignIn, err)
 		}
 		return c, err
