@@ -97,21 +97,21 @@ type API struct {
 	mux    *http.ServeMux
 	routes []Route
 	public map[string]bool // patterns
-	// exact has the methods of each path that has no wildcard.
-	exact map[string][]string
+	// exact has the paths of patterns with a method and without a wildcard.
+	exact map[string]bool
 	// limits is nil without RequestsPerMinute.
 	limits *limits
 }
 
 // New returns the API. It panics if two routes clash.
 func New(o Options) *API {
-	a := &API{o: o, mux: http.NewServeMux(), public: map[string]bool{}, exact: map[string][]string{}, limits: newLimits(o.RequestsPerMinute, o.Tokens)}
+	a := &API{o: o, mux: http.NewServeMux(), public: map[string]bool{}, exact: map[string]bool{}, limits: newLimits(o.RequestsPerMinute, o.Tokens)}
 	a.routes = append([]Route{
 		{Pattern: "POST /v1/activities", Handler: Func(a.postActivity)},
 		{Pattern: "POST /v1/activities/batch", Handler: Func(a.postBatch)},
 		{Pattern: "POST /v1/activities/check", Handler: Func(a.checkActivity)},
-		{Pattern: "GET /v1/activities/{id}", Handler: Func(a.getActivity)},
-		{Pattern: "POST /v1/activities/{id}/cancel", Handler: Func(a.cancelActivity)},
+		{Pattern: "GET /v1/activities/{id}", Handler: Func(OfActivity(a.getActivity))},
+		{Pattern: "POST /v1/activities/{id}/cancel", Handler: Func(OfActivity(a.cancelActivity))},
 		{Pattern: "POST /v1/keys", Handler: Func(a.postKey)},
 		{Pattern: "PUT /v1/keys/{id}", Handler: Func(a.putKey)},
 		{Pattern: "GET /v1/keys/{id}", Handler: Func(a.getKey)},
@@ -120,7 +120,9 @@ func New(o Options) *API {
 	for _, r := range a.routes {
 		a.mux.Handle(r.Pattern, r.Handler)
 		a.public[r.Pattern] = r.Public
-		a.addExact(r.Pattern)
+		if _, path, ok := strings.Cut(r.Pattern, " "); ok && !wild(path) {
+			a.exact[path] = true
+		}
 	}
 	return a
 }
@@ -133,11 +135,16 @@ func (a *API) Patterns() []string {
 	return ps
 }
 
-// Func makes a handler of a function. If the function returns an error, the error is the
-// answer: a *problem.Problem as it is, any other error as a 500.
-func Func(f func(http.ResponseWriter, *http.Request) error) http.Handler {
+// Func makes a handler of a function that returns the answer: nil for one without a body, a Reply,
+// or what is written as JSON with the status 200. If it returns an error, the error is the answer:
+// a *problem.Problem as it is, any other error as a 500.
+func Func(f func(*http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := f(w, r); err != nil {
+		v, err := f(r)
+		if err == nil {
+			err = answer(w, r, v)
+		}
+		if err != nil {
 			Fail(w, r, err)
 		}
 	})
@@ -145,14 +152,14 @@ func Func(f func(http.ResponseWriter, *http.Request) error) http.Handler {
 
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.observe(w, r, func(w *recorder, r *http.Request) string {
-		h, pattern := a.mux.Handler(r)
+		_, pattern := a.mux.Handler(r)
 		public, ours := a.public[pattern]
 		if err := a.admit(w.Header(), r, pattern, public); err != nil {
 			a.turnAway(w, r, err)
 			return pattern
 		}
-		if !ours || !canonical(r) || !a.exactly(r) {
-			a.turnAway(w, r, a.unrouted(h, r))
+		if !ours || !canonical(r) || a.exact[r.URL.Path] && wild(pattern) {
+			a.turnAway(w, r, a.unrouted(r))
 			return ""
 		}
 		r.Body = newAsString(w, r.Body, MaxRequest)
@@ -175,30 +182,34 @@ func canonical(r *http.Request) bool {
 }
 
 // unrouted is the problem of a request without a route.
-func (a *API) unrouted(h http.Handler, r *http.Request) *problem.Problem {
-	if canonical(r) {
-		if allowed := a.allowed(h, r); allowed != "" {
-			p := problem.New(http.StatusMethodNotAllowed, "This route takes "+allowed+", not "+cut(r.Method)+".")
-			p.Header = http.Header{"Allow": {allowed}}
-			return p
-		}
+func (a *API) unrouted(r *http.Request) *problem.Problem {
+	if allowed := a.methods(r, r.URL.EscapedPath()); allowed != "" && canonical(r) {
+		p := problem.New(http.StatusMethodNotAllowed, "This route takes "+allowed+", not "+cut(r.Method)+".")
+		p.Header = http.Header{"Allow": {allowed}}
+		return p
 	}
-	if path, slash := strings.CutSuffix(r.URL.EscapedPath(), "/"); slash && a.takes(r, path) {
+	if path, slash := strings.CutSuffix(r.URL.EscapedPath(), "/"); slash && a.methods(r, path) != "" {
 		return problem.New(http.StatusNotFound, "There is no such route: leave out the slash at the end of the path.")
 	}
 	return problem.New(http.StatusNotFound, "There is no such route. Ids in a path are percent-encoded whole, slashes and all.")
 }
 
-// takes reports whether there is a route with a path, for any method.
-func (a *API) takes(r *http.Request, path string) bool {
+// methods lists the methods that a path takes, empty if there is no such path. ServeMux alone would
+// use those of /v1/activities/{id} for /v1/activities/batch, too.
+func (a *API) methods(r *http.Request, path string) string {
 	u, err := url.Parse(path)
 	if err != nil {
-		return false
+		return ""
 	}
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
-		if _, pattern := a.mux.Handler(&http.Request{Method: method, URL: u, Host: r.Host}); pattern != "" {
-			return true
+	var all []string
+	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut} {
+		_, pattern := a.mux.Handler(&http.Request{Method: method, URL: u, Host: r.Host})
+		if pattern != "" && !(a.exact[u.Path] && wild(pattern)) {
+			all = append(all, method)
 		}
 	}
-	return false
+	return strings.Join(all, ", ")
 }
+
+// wild reports whether a pattern has a wildcard.
+func wild(pattern string) bool { return strings.Contains(pattern, "{") }

@@ -36,15 +36,15 @@ type health struct {
 	says string
 }
 
-func (h *health) serve(w http.ResponseWriter, r *http.Request) error {
+func (h *health) serve(r *http.Request) (any, error) {
 	changed, err := h.check(r.Context())
 	if known := requestOf(r.Context()); known != nil {
 		known.repeated = !changed
 	}
 	if err != nil {
-		return problem.Typed(http.StatusServiceUnavailable, "not-writable", "Not writable", unwritable(err)).Because(err).After(HealthEvery)
+		return nil, problem.Typed(http.StatusServiceUnavailable, "not-writable", "Not writable", unwritable(err)).Because(err).After(HealthEvery)
 	}
-	return Answer(w, r, http.StatusOK, client.Health{Status: "ok"})
+	return client.Health{Status: "ok"}, nil
 }
 
 // check goes on if its caller disconnects, as all callers share the result. changed is true

@@ -16,24 +16,25 @@ func Key(k keys.Public) client.Key {
 	return client.Key{ID: k.ID, Type: string(k.Type), PublicKeyPEM: k.PublicPEM}
 }
 
-func (a *API) putKey(w http.ResponseWriter, r *http.Request) error {
-	o, err := readObject(r)
-	if err != nil {
-		return err
-	}
+func (a *API) putKey(r *http.Request) (any, error) {
+	o := readObject(r)
 	field, text := readPrivateKey(o)
 	if err := o.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	k, err := a.o.Keys.Put(r.Context(), r.PathValue("id"), text)
 	if errors.Is(err, keys.ErrBadKey) {
-		return invalid(http.StatusBadRequest, []client.FieldError{{Pointer: "/" + field, Detail: reason(err, keys.ErrBadKey)}})
+		return nil, invalid(http.StatusBadRequest, []client.FieldError{{Pointer: "/" + field, Detail: reason(err, keys.ErrBadKey)}})
 	}
+	return storedKey(k, client.StoredKey{Key: Key(k), EffectiveBy: a.o.Now().Add(keys.Everywhere).UTC()}, err)
+}
+
+// storedKey answers a request that stores a key.
+func storedKey(k keys.Public, body any, err error) (any, error) {
 	if err != nil {
-		return KeyProblem(err)
+		return nil, KeyProblem(err)
 	}
-	w.Header().Set("Location", "/v1/keys/"+url.PathEscape(k.ID))
-	return Answer(w, r, http.StatusCreated, client.StoredKey{Key: Key(k), EffectiveBy: a.o.Now().Add(keys.Everywhere).UTC()})
+	return Reply{Status: http.StatusCreated, Location: "/v1/keys/" + url.PathEscape(k.ID), Body: body}, nil
 }
 
 func readPrivateKey(o *Object) (field, text string) {
@@ -55,11 +56,8 @@ func readPrivateKey(o *Object) (field, text string) {
 	return "", ""
 }
 
-func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
-	o, err := readObject(r)
-	if err != nil {
-		return err
-	}
+func (a *API) postKey(r *http.Request) (any, error) {
+	o := readObject(r)
 	id, kind := o.optional("id"), keys.Type(o.Text("type"))
 	if id == nil && o.faults.none() {
 		o.Fault("id", "is missing; give the id that the actor publishes for the key, such as https://social.example/users/frida#main-key")
@@ -72,26 +70,27 @@ func (a *API) postKey(w http.ResponseWriter, r *http.Request) error {
 		o.Fault("type", "is %q; it is one of %q (the default) and %q", kind, keys.RSA, keys.Ed25519)
 	}
 	if err := o.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	k, err := a.o.Keys.Generate(r.Context(), *id, kind)
-	if err != nil {
-		return KeyProblem(err)
-	}
-	w.Header().Set("Location", "/v1/keys/"+url.PathEscape(k.ID))
-	return Answer(w, r, http.StatusCreated, Key(k))
+	return storedKey(k, Key(k), err)
 }
 
-func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
+func (a *API) getKey(r *http.Request) (any, error) {
+	k, err := PathKey(r, a.o.Keys)
+	return Key(k), err
+}
+
+// PathKey returns the key of the id in the path of a request.
+func PathKey(r *http.Request, ring *keys.Ring) (k keys.Public, err error) {
 	id := r.PathValue("id")
-	if err := keys.CheckID(id); err != nil {
-		return KeyProblem(err)
+	if err = keys.CheckID(id); err == nil {
+		k, err = ring.Public(r.Context(), id)
 	}
-	k, err := a.o.Keys.Public(r.Context(), id)
 	if err != nil {
-		return KeyProblem(err)
+		return k, KeyProblem(err)
 	}
-	return Answer(w, r, http.StatusOK, Key(k))
+	return k, nil
 }
 
 func KeyProblem(err error) error {

@@ -3,14 +3,62 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"fedpost/client"
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/api/iso8601"
+	"fedpost/internal/enqueue"
 )
+
+// Bounds of a request. Reading stops at a bound: 800,000 unknown fields would cost seconds and
+// hundreds of megabytes.
+const (
+	// maxFields is three times what the largest object of a request has.
+	maxFields = 64
+	// maxListed is how many recipients a request may list before the shared-inbox collapse.
+	maxListed = 200_000
+	// maxParts is how many activities of a batch are read; the setting MAX_BATCH is lower.
+	maxParts = 1000
+	// maxQuoted is how much of a request a fault repeats, in bytes.
+	maxQuoted = 300
+)
+
+// faults lists what is wrong with a request, up to enqueue.MaxFaults faults.
+type faults struct {
+	list []client.FieldError
+	// unread is the problem of a request that is no JSON object.
+	unread error
+}
+
+// add records a fault. Both texts may quote the request, so both are shortened.
+func (f *faults) add(pointer, format string, args ...any) {
+	if f.full() {
+		return
+	}
+	f.list = append(f.list, client.FieldError{
+		Pointer: outcome.Clean(pointer, maxQuoted), Detail: outcome.Clean(fmt.Sprintf(format, args...), maxQuoted),
+	})
+}
+
+func (f *faults) none() bool { return len(f.list) == 0 && f.unread == nil }
+
+// full reports whether there are as many faults as an answer lists.
+func (f *faults) full() bool { return len(f.list) >= enqueue.MaxFaults }
+
+// pointer is one step of a JSON pointer (RFC 6901).
+func pointer(name string) string {
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name[:min(len(name), maxQuoted)])
+}
 
 // Object is a JSON object whose fields are taken out one by one. Faults have the JSON pointer
 // of their field; a field that is left at the end is unknown.
@@ -24,12 +72,11 @@ type Object struct {
 	faults *faults
 }
 
-// newObject reads text, which is valid JSON, and reports whether it is an
-// object.
-func newObject(at string, text []byte, faults *faults) (*Object, bool) {
-	o := &Object{at: at, fields: map[string]json.RawMessage{}, faults: faults}
+// newObject reads text, which is valid JSON. If it is no object, the result is empty, and ok false.
+func newObject(at string, text []byte, faults *faults) (o *Object, ok bool) {
+	o = &Object{at: at, fields: map[string]json.RawMessage{}, faults: faults}
 	n := 0
-	isObject := activity.Members(text, func(name string, value json.RawMessage) bool {
+	ok = activity.Members(text, func(name string, value json.RawMessage) bool {
 		if n++; n > maxFields {
 			o.faults.add(at, "has more than %d fields; no request has so many", maxFields)
 			return false
@@ -42,14 +89,24 @@ func newObject(at string, text []byte, faults *faults) (*Object, bool) {
 		o.order = append(o.order, name)
 		return true
 	})
-	if !isObject {
-		return nil, false
+	return o, ok
+}
+
+// inner reads an object within this one; a fault says that it is none.
+func (o *Object) inner(at string, text []byte, fault string) *Object {
+	inner, ok := newObject(at, text, o.faults)
+	if !ok {
+		o.faults.add(at, "%s", fault)
 	}
-	return o, true
+	return inner
 }
 
 func (o *Object) Fault(name, format string, args ...any) {
 	o.faults.add(o.at+pointer(name), format, args...)
+}
+
+func (o *Object) FaultAt(name string, i int, format string, args ...any) {
+	o.faults.add(o.at+pointer(name)+"/"+strconv.Itoa(i), format, args...)
 }
 
 // take returns a field's raw value, and false if the field is absent or null. A null is a
@@ -71,6 +128,21 @@ func (o *Object) Done() {
 			o.Fault(name, "is not a field of this request")
 		}
 	}
+}
+
+// Sound reports whether the request has no fault so far.
+func (o *Object) Sound() bool { return o.faults.none() }
+
+// Check calls Done. Its error, if the request could not be read or has faults, is the answer.
+func (o *Object) Check() error {
+	o.Done()
+	switch {
+	case o.faults.unread != nil:
+		return o.faults.unread
+	case o.Sound():
+		return nil
+	}
+	return invalid(http.StatusBadRequest, o.faults.list)
 }
 
 // optional returns a string, nil if absent.
@@ -108,47 +180,29 @@ func loneSurrogate(value []byte) bool {
 		if value[i] != '\\' {
 			continue
 		}
-		if value[i+1] != 'u' {
-			i++
+		r := escaped(value[i:])
+		if !utf16.IsSurrogate(r) {
+			i++ // the character after the backslash may be another one
 			continue
 		}
-		switch kind(value[i:]) {
-		case low:
+		if utf16.DecodeRune(r, escaped(value[i+6:])) == unicode.ReplacementChar {
 			return true
-		case high:
-			if kind(value[i+6:]) != low {
-				return true
-			}
-			i += 6
 		}
-		i += 5
+		i += 11
 	}
 	return false
 }
 
-type surrogate int
-
-const (
-	neither surrogate = iota
-	high
-	low
-)
-
-// kind returns the kind of the escape at the beginning of b.
-func kind(b []byte) surrogate {
+// escaped is what an escape such as \ud83d at the beginning of b stands for; 0 if there is none.
+func escaped(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return neither
+		return 0
 	}
 	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-	switch {
-	case err != nil:
-		return neither
-	case n >= 0xd800 && n < 0xdc00:
-		return high
-	case n >= 0xdc00 && n < 0xe000:
-		return low
+	if err != nil {
+		return 0
 	}
-	return neither
+	return rune(n)
 }
 
 // textOr returns a string, empty if absent or wrong.
@@ -186,6 +240,23 @@ func (o *Object) Flag(name string, absent bool) bool {
 	return absent
 }
 
+// Instant returns a time, zero if absent.
+func (o *Object) Instant(name string) time.Time { return instant(name, o.Text(name), o.Fault) }
+
+// Number returns a whole number between 1 and most, 0 if absent.
+func (o *Object) Number(name string, most int) int {
+	value, ok := o.take(name)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(string(value))
+	if err != nil || n < 1 || n > most {
+		o.Fault(name, "is %s; it is a whole number between 1 and %d", value, most)
+		return 0
+	}
+	return n
+}
+
 // Duration returns a duration, 0 if absent. A duration below least is a fault.
 func (o *Object) Duration(name string, least time.Duration) time.Duration {
 	value, ok := o.take(name)
@@ -204,28 +275,105 @@ func (o *Object) Duration(name string, least time.Duration) time.Duration {
 	return d
 }
 
-// each calls f with the elements of an array, one by one, until f returns false. f must
-// not keep an element after the call.
-func (o *Object) each(name string, f func(i int, value json.RawMessage) bool) {
-	list, ok := o.take(name)
-	if !ok {
-		return
+// parseDuration reads a duration in ISO 8601, without years and months, in the notations of
+// settings (iso8601.Short), or in seconds.
+func parseDuration(value json.RawMessage) (time.Duration, error) {
+	if value[0] != '"' {
+		return seconds(string(value))
 	}
-	dec := json.NewDecoder(bytes.NewReader(list))
+	s, fault := text(value)
+	if fault != "" {
+		return 0, iso8601.ErrFormat
+	}
+	if s != "" && strings.Trim(s, "0123456789") == "" {
+		return seconds(s)
+	}
+	if d, ok := iso8601.Short(s); ok {
+		if d < 0 {
+			return 0, iso8601.ErrNegative
+		}
+		return iso8601.Seconds(d.Seconds())
+	}
+	d, err := iso8601.Parse(s)
+	switch {
+	case err != nil:
+		return 0, err
+	case d.Years != 0 || d.Months != 0:
+		return 0, errors.New("has years or months, which differ in length; give days")
+	case d.Negative:
+		return 0, iso8601.ErrNegative
+	}
+	return iso8601.Seconds(d.Weeks*7*24*3600 + d.Days*24*3600 + d.Hours*3600 + d.Minutes*60 + d.Seconds)
+}
+
+func seconds(s string) (time.Duration, error) {
+	n, err := strconv.ParseFloat(s, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, iso8601.ErrTooLong
+	}
+	if err != nil {
+		return 0, iso8601.ErrFormat
+	}
+	return iso8601.Seconds(n)
+}
+
+// Object returns an object within this one, nil if absent.
+func (o *Object) Object(name string) *Object {
+	value, ok := o.take(name)
+	if !ok {
+		return nil
+	}
+	return o.inner(o.at+pointer(name), value, "is not an object")
+}
+
+// Texts returns a list of strings, nil if absent. An empty list, an entry that is no
+// string or empty, and more than most entries are faults.
+func (o *Object) Texts(name string, most int) []string {
+	if _, given := o.fields[name]; !given {
+		return nil
+	}
+	all := list(o, name, most, func(at string, value json.RawMessage) string {
+		s, fault := text(value)
+		if fault == "" && s == "" {
+			fault = "is empty"
+		}
+		if fault != "" {
+			o.faults.add(at, "%s", fault)
+		}
+		return s
+	})
+	if len(all) == 0 && o.Sound() {
+		o.Fault(name, "is empty; leave it out or name at least one")
+	}
+	return all
+}
+
+// list reads a list of at most most entries. read gets an entry's JSON pointer and its value, which it
+// must not keep.
+func list[T any](o *Object, name string, most int, read func(at string, value json.RawMessage) T) (all []T) {
+	text, ok := o.take(name)
+	if !ok {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
 		o.Fault(name, "is not a list")
-		return
+		return nil
 	}
 	var value json.RawMessage
-	for i := 0; dec.More(); i++ {
+	at := o.at + pointer(name) + "/"
+	for i := 0; dec.More() && !o.faults.full(); i++ {
+		if i == most {
+			o.Fault(name, "has more than %d entries", most)
+			return nil // faults of the entries do not matter
+		}
 		if err := dec.Decode(&value); err != nil {
 			o.Fault(name, "is not a list")
-			return
+			return all
 		}
-		if !f(i, value) {
-			return
-		}
+		all = append(all, read(at+strconv.Itoa(i), value))
 	}
+	return all
 }
 
 // merge joins the faults of reading and of checking, without faults of checking for fields that

@@ -17,7 +17,11 @@ func token(s string) func(*api.Options) { return func(o *api.Options) { o.Tokens
 
 func extra(pattern string, public bool, f func(http.ResponseWriter, *http.Request) error) func(*api.Options) {
 	return func(o *api.Options) {
-		o.Routes = append(o.Routes, api.Route{Pattern: pattern, Handler: api.Func(f), Public: public})
+		o.Routes = append(o.Routes, api.Route{Pattern: pattern, Public: public, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := f(w, r); err != nil {
+				api.Fail(w, r, err)
+			}
+		})})
 	}
 }
 

@@ -85,26 +85,39 @@ func (q *Query) Number(name string, absent, least, most int) int {
 func Choice[T ~string](q *Query, name string, values ...T) T {
 	s := T(q.Get(name))
 	if s != "" && !slices.Contains(values, s) {
-		list := make([]string, len(values))
-		for i, v := range values {
-			list[i] = string(v)
-		}
-		q.Fault(name, "is %q; it is one of: %s", s, strings.Join(list, ", "))
+		q.Fault(name, "is %q; it is one of: %s", s, strings.Join(Texts(values), ", "))
 	}
 	return s
+}
+
+// Texts are values of a closed set as strings.
+func Texts[T ~string](values []T) []string {
+	return Each(values, func(v T) string { return string(v) })
+}
+
+// Each applies a function to each entry of a list. The result is never nil, which JSON would write
+// as null.
+func Each[T, V any](all []T, f func(T) V) []V {
+	shown := make([]V, len(all))
+	for i, one := range all {
+		shown[i] = f(one)
+	}
+	return shown
 }
 
 func (q *Query) Flag(name string) bool { return Choice(q, name, "true", "false") == "true" }
 
 // Instant reads a parameter that is a time, zero if absent.
-func (q *Query) Instant(name string) time.Time {
-	s := q.Get(name)
+func (q *Query) Instant(name string) time.Time { return instant(name, q.Get(name), q.Fault) }
+
+// instant reads the time that a field or parameter is, zero if it is empty.
+func instant(name, s string, fault func(name, format string, args ...any)) time.Time {
 	if s == "" {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		q.Fault(name, "is %q, which is not a time such as 2026-11-21T08:00:00Z", s)
+		fault(name, "is %q, which is not a time such as 2026-11-21T08:00:00Z", s)
 	}
 	return t.UTC()
 }

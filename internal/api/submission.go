@@ -3,7 +3,9 @@ package api
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
+	"errors"
+	"net/http"
+	"strings"
 	"time"
 
 	"fedpost/client"
@@ -72,58 +74,26 @@ func readMetadata(o *Object) string {
 	return ""
 }
 
-func readRecipients(o *Object) (all []enqueue.Recipient) {
-	o.each("recipients", func(i int, value json.RawMessage) bool {
-		if i == maxListed {
-			o.Fault("recipients", "has more than %d entries", maxListed)
-			all = nil // their other faults do not matter
-			return false
+func readRecipients(o *Object) []enqueue.Recipient {
+	return list(o, "recipients", maxListed, func(at string, value json.RawMessage) enqueue.Recipient {
+		if inbox, fault := text(value); fault == "" {
+			return enqueue.Recipient{Inbox: inbox}
 		}
-		at := o.at + "/recipients/" + strconv.Itoa(i)
-		r, ok := readRecipient(at, value, o.faults)
-		if !ok {
-			o.faults.add(at, `is neither an inbox URL nor an object {"inbox", "sharedInbox", "headers"}`)
-		}
-		all = append(all, r)
-		return !o.faults.full()
+		one := o.inner(at, value, `is neither an inbox URL nor an object {"inbox", "sharedInbox", "headers"}`)
+		defer one.Done()
+		return enqueue.Recipient{Inbox: one.textOr("inbox"), SharedInbox: one.Text("sharedInbox"), Headers: readHeaders(one)}
 	})
-	return all
-}
-
-func readRecipient(at string, raw json.RawMessage, faults *faults) (r enqueue.Recipient, ok bool) {
-	if inbox, fault := text(raw); fault == "" {
-		return enqueue.Recipient{Inbox: inbox}, true
-	}
-	o, ok := newObject(at, raw, faults)
-	if !ok {
-		return r, false
-	}
-	r = enqueue.Recipient{Inbox: o.textOr("inbox"), SharedInbox: o.Text("sharedInbox"), Headers: readHeaders(o)}
-	o.Done()
-	return r, true
 }
 
 // mostHeaders is how many headers are read of a list. Package enqueue allows fewer.
 const mostHeaders = 20
 
-func readHeaders(o *Object) (all []activity.Header) {
-	o.each("headers", func(i int, value json.RawMessage) bool {
-		if i == mostHeaders {
-			o.Fault("headers", "has more than %d entries", mostHeaders)
-			all = nil
-			return false
-		}
-		at := o.at + "/headers/" + strconv.Itoa(i)
-		h, ok := newObject(at, value, o.faults)
-		if !ok {
-			o.faults.add(at, `is not an object {"name", "value", "sign"}`)
-			return !o.faults.full()
-		}
-		all = append(all, activity.Header{Name: h.textOr("name"), Value: h.textOr("value"), Sign: h.Flag("sign", false)})
-		h.Done()
-		return !o.faults.full()
+func readHeaders(o *Object) []activity.Header {
+	return list(o, "headers", mostHeaders, func(at string, value json.RawMessage) activity.Header {
+		h := o.inner(at, value, `is not an object {"name", "value", "sign"}`)
+		defer h.Done()
+		return activity.Header{Name: h.textOr("name"), Value: h.textOr("value"), Sign: h.Flag("sign", false)}
 	})
-	return all
 }
 
 func accepted(r enqueue.Result) client.Accepted {
@@ -175,4 +145,69 @@ func Counts(by map[activity.State]int) map[string]int {
 		all[string(state)] = n
 	}
 	return all
+}
+
+const headerIdempotencyKey = "Idempotency-Key"
+
+// readKey reads the call's deduplication key, from the body or the header, its window, and what
+// must be the same in a repeated call.
+func readKey(o *Object, h http.Header) (*string, time.Duration, enqueue.DeduplicateBy) {
+	key := o.optional("deduplicationKey")
+	ttl := o.Duration("deduplicationTtl", time.Second)
+	by := enqueue.DeduplicateBy(o.Text("deduplicateBy"))
+	values := h.Values(headerIdempotencyKey)
+	if len(values) == 0 {
+		return key, ttl, by
+	}
+	header, err := idempotencyKey(values)
+	switch {
+	case err != nil:
+		o.faults.add("/deduplicationKey", "is given as %s header, which %v", headerIdempotencyKey, err)
+	case key != nil && *key != header:
+		o.Fault("deduplicationKey", "differs from the %s header; give one of them, or the same", headerIdempotencyKey)
+	default:
+		key = &header
+	}
+	return key, ttl, by
+}
+
+// idempotencyKey reads the header: a string in the sense of structured fields,
+// as the draft wants, or anything else as it stands, as most clients send it.
+// https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
+// https://www.rfc-editor.org/rfc/rfc9651#name-parsing-a-string
+func idempotencyKey(values []string) (string, error) {
+	// Some gateways split a header at its commas.
+	s := strings.TrimSpace(strings.Join(values, ","))
+	if s == "" {
+		return "", errors.New("is empty")
+	}
+	if s[0] != '"' {
+		return s, nil
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '"':
+			rest := strings.TrimSpace(s[i+1:])
+			if rest != "" && rest[0] != ';' {
+				return "", errors.New("goes on after its closing quote")
+			}
+			if b.Len() == 0 {
+				return "", errors.New("is empty")
+			}
+			return b.String(), nil
+		case c == '\\':
+			i++
+			if i == len(s) || s[i] != '"' && s[i] != '\\' {
+				return "", errors.New(`has a backslash that escapes neither " nor \`)
+			}
+			b.WriteByte(s[i])
+		case c < ' ' || c > '~':
+			return "", errors.New("holds a character that is not printable ASCII")
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", errors.New("has no closing quote")
 }

@@ -54,21 +54,14 @@ func shown(l deadletter.DeadLetter) client.DeadLetter {
 // mostDeadLetters is the longest page of dead letters. Each is read with its activity.
 const mostDeadLetters = 200
 
-func (h deadHandlers) list(w http.ResponseWriter, r *http.Request) error {
+func (h deadHandlers) list(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, api.UsualPage, mostDeadLetters, "id", "host", "activity", "type", "since")
 	_, f := selection(q)
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	ls, next, err := h.deadLetters.DeadLetters(r.Context(), f, q.Get("cursor"), limit)
-	if err != nil {
-		return api.RecordProblem(err)
-	}
-	page := client.DeadLetters{DeadLetters: []client.DeadLetter{}, NextCursor: next}
-	for _, l := range ls {
-		page.DeadLetters = append(page.DeadLetters, shown(l))
-	}
-	return api.Answer(w, r, http.StatusOK, page)
+	return client.DeadLetters{DeadLetters: api.Each(ls, shown), NextCursor: next}, err
 }
 
 func selection(q *api.Query) (client.Selection, deadletter.Filter) {
@@ -119,11 +112,8 @@ const (
 	retryTime = 15 * time.Second
 )
 
-func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return err
-	}
+func (h deadHandlers) retry(r *http.Request) (any, error) {
+	in := api.ReadInput(r)
 	s := client.Selection{ID: in.Text("id"), Host: in.Text("host"), Activity: in.Text("activity"), Type: in.Text("type"), Since: in.Instant("since")}
 	limit := in.Number("limit", retryMost)
 	failed, cursor := in.Flag("failed", false), in.Text("cursor")
@@ -137,8 +127,9 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	if s == (client.Selection{}) && in.Sound() {
 		in.Fault("since", "is missing; say what to retry by id, host, activity, type or since")
 	}
-	if err := in.Check(); err != nil {
-		return err
+	err := in.Check()
+	if err != nil {
+		return nil, err
 	}
 	limit = cmp.Or(limit, retryDefault)
 	var done client.Retried
@@ -154,13 +145,13 @@ func (h deadHandlers) retry(w http.ResponseWriter, r *http.Request) error {
 	}
 	if errors.Is(err, deadletter.ErrBadCursor) {
 		in.Fault("cursor", "is not the nextCursor of an answer to such a request")
-		return in.Check()
+		return nil, in.Check()
 	}
 	if err != nil {
-		return problem.New(http.StatusServiceUnavailable,
+		return nil, problem.New(http.StatusServiceUnavailable,
 			fmt.Sprintf("Not all could be retried; %d were. Try again: none is sent twice.", done.Retried)).Because(err).After(api.RetryAfter)
 	}
-	return api.Answer(w, r, http.StatusAccepted, done)
+	return api.Reply{Status: http.StatusAccepted, Body: done}, nil
 }
 
 // inTime handles up to limit dead letters, by pages, until retryTime is over. more reports whether
@@ -181,7 +172,7 @@ func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n in
 }
 
 // drop removes dead letters. Their recipients stay dead and cannot be retried any more.
-func (h deadHandlers) drop(w http.ResponseWriter, r *http.Request) error {
+func (h deadHandlers) drop(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "id", "host", "activity", "type", "since", "limit")
 	limit := q.Number("limit", retryDefault, 1, retryMost)
 	s, f := selection(q)
@@ -190,23 +181,23 @@ func (h deadHandlers) drop(w http.ResponseWriter, r *http.Request) error {
 	}
 	err := q.Check()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var done client.Dropped
 	done.Dropped, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
 		// Current hides what was revived: that is dropped, too.
 		ls, next, err := h.deadLetters.Store.DeadLetters(r.Context(), f, cursor, most)
-		if err != nil {
-			return 0, "", err
+		if err == nil {
+			err = h.deadLetters.RemoveDeadLetters(r.Context(), ls)
 		}
-		if err := h.deadLetters.RemoveDeadLetters(r.Context(), ls); err != nil {
+		if err != nil {
 			return 0, "", err
 		}
 		return len(ls), next, nil
 	})
 	if err != nil {
-		return problem.New(http.StatusServiceUnavailable,
+		return nil, problem.New(http.StatusServiceUnavailable,
 			fmt.Sprintf("Not all could be dropped; %d were. Try again.", done.Dropped)).Because(err).After(api.RetryAfter)
 	}
-	return api.Answer(w, r, http.StatusOK, done)
+	return done, nil
 }

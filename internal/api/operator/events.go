@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,20 +46,20 @@ const (
 	recentItems = 12
 )
 
-func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
+func (h eventHandlers) list(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "after", "type", "limit", "wait")
 	limit, wait := q.Number("limit", api.UsualPage, 1, api.MostPage), q.Number("wait", 0, 0, longestWait)
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	kinds, err := kindsOf(q.Get("type"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	query := events.Query{After: q.Get("after"), Kinds: kinds, Limit: limit}
 	if query.After == now || query.After == recent {
 		if query.After, err = h.end(r.Context(), query.After == recent); err != nil {
-			return api.RecordProblem(err)
+			return nil, err
 		}
 	}
 	full := false
@@ -75,20 +74,16 @@ func (h eventHandlers) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, err := h.feed.Read(r.Context(), query)
 	if errors.Is(err, events.ErrBadCursor) {
-		return problem.New(http.StatusBadRequest, "The query parameter after is not the value of next in an earlier answer. Leave it out to begin with the oldest event, or give now or recent.")
+		return nil, problem.New(http.StatusBadRequest, "The query parameter after is not the value of next in an earlier answer. Leave it out to begin with the oldest event, or give now or recent.")
 	}
 	if err != nil {
-		return api.RecordProblem(err)
+		return nil, err
 	}
-	page := client.Events{Events: make([]client.Event, len(p.Events)), Next: p.Next, More: p.More}
-	for i, e := range p.Events {
-		page.Events[i] = eventOf(e)
-	}
+	page := client.Events{Events: api.Each(p.Events, eventOf), Next: p.Next, More: p.More}
 	if full && len(page.Events) == 0 && !page.More {
 		page.RetryAfter = min(wait, retryAfter)
-		w.Header().Set("Retry-After", strconv.Itoa(page.RetryAfter))
 	}
-	return api.Answer(w, r, http.StatusOK, page)
+	return api.Reply{Status: http.StatusOK, RetryAfter: page.RetryAfter, Body: page}, nil
 }
 
 // end is the cursor at the end of the feed, or shortly before it.
@@ -109,12 +104,8 @@ func kindsOf(list string) (kinds []events.Kind, err error) {
 	for s := range strings.SplitSeq(list, ",") {
 		k := events.Kind(s)
 		if !slices.Contains(events.Kinds, k) {
-			known := make([]string, len(events.Kinds))
-			for i, k := range events.Kinds {
-				known[i] = string(k)
-			}
 			return nil, problem.New(http.StatusBadRequest,
-				fmt.Sprintf("The query parameter type has %q in it; types are: %s.", s, strings.Join(known, ", ")))
+				fmt.Sprintf("The query parameter type has %q in it; types are: %s.", s, strings.Join(api.Texts(events.Kinds), ", ")))
 		}
 		kinds = append(kinds, k)
 	}

@@ -51,39 +51,32 @@ const (
 	longLook   = 5 * time.Second
 )
 
-func (h findHandler) list(w http.ResponseWriter, r *http.Request) error {
+func (h findHandler) list(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, pageOfActivities, mostActivities, "id", "body", "activityId", "actor", "since", "state")
 	s, state, body := h.sought(q), api.Choice(q, "state", states...), q.Flag("body")
 	if body && s.ID == "" {
 		q.Fault("body", "needs id: a body is shown for one activity only")
 	}
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	page, err := h.page(r.Context(), s, state, q.Get("cursor"), limit)
 	if err != nil {
-		return api.RecordProblem(err)
+		return nil, err
 	}
 	if body && len(page.Activities) == 1 {
 		text, err := h.FindBody(r.Context(), s.ID)
 		if err != nil && !errors.Is(err, ledger.ErrNoContent) && !errors.Is(err, ledger.ErrNoBody) {
-			return api.RecordProblem(err)
+			return nil, err
 		}
 		page.Activities[0].Body = text
 	}
-	return api.Answer(w, r, http.StatusOK, page)
+	return page, nil
 }
 
 // states are the values of the parameter state: a status of activities, or a state of at least one
 // recipient.
-var states = append([]string{string(ledger.StatusDelivering), string(ledger.StatusDone)}, stateNames()...)
-
-func stateNames() (all []string) {
-	for _, s := range activity.States {
-		all = append(all, string(s))
-	}
-	return all
-}
+var states = append([]string{string(ledger.StatusDelivering), string(ledger.StatusDone)}, api.Texts(activity.States)...)
 
 func (h findHandler) sought(q *api.Query) ledger.Sought {
 	s := ledger.Sought{
@@ -157,4 +150,92 @@ func (h findHandler) views(ctx context.Context, ls []ledger.Listed) ([]*ledger.V
 		})
 	}
 	return views, g.Wait()
+}
+
+// Bounds of one request that cancels many. A longer list is continued by its cursor.
+const (
+	cancelStep = 200
+	cancelTime = 15 * time.Second // API Gateway waits for 29 s
+)
+
+// cancel cancels the activities that match, from the newest back.
+func (h findHandler) cancel(r *http.Request) (any, error) {
+	in := api.ReadInput(r)
+	want := client.ActivitySelection{
+		Actor: in.Text("actor"), Type: in.Text("type"), Since: in.Instant("since"), Until: in.Instant("until"), Cursor: in.Text("cursor"),
+	}
+	oldest := h.now().Add(-ledger.LongestBack)
+	switch {
+	case want.Actor == "" && want.Type == "" && want.Since.IsZero() && want.Until.IsZero():
+		in.Fault("actor", "is missing, as are type, since and until, so all activities would be cancelled; give at least one")
+	case !want.Since.IsZero() && want.Since.Before(oldest):
+		in.Fault("since", "is too long ago: lists go back for %d days", int(ledger.LongestBack.Hours()/24))
+	case len(want.Actor) > longestSought:
+		in.Fault("actor", "has %d bytes; the most is %d", len(want.Actor), longestSought)
+	case want.Since.IsZero():
+		want.Since = oldest
+	}
+	if err := in.Check(); err != nil {
+		return nil, err
+	}
+	done, err := h.cancelAll(r.Context(), want)
+	if errors.Is(err, ledger.ErrBadCursor) {
+		in.Fault("cursor", "is not the nextCursor of an earlier answer")
+		return nil, in.Check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// cancelAll cancels until the list ends or cancelTime is over.
+func (h findHandler) cancelAll(ctx context.Context, want client.ActivitySelection) (done client.CancelledActivities, err error) {
+	begun := h.now()
+	s := ledger.Sought{Sender: enqueue.SenderOf(protocol.Name(want.Actor)), Since: want.Since}
+	done.NextCursor = want.Cursor
+	for {
+		ls, next, err := h.FindActivities(ctx, s, done.NextCursor, cancelStep)
+		if err != nil {
+			return done, err
+		}
+		var some []ledger.Listed
+		for _, l := range ls {
+			if (want.Type == "" || l.Type == want.Type) && (want.Until.IsZero() || l.CreatedAt.Before(want.Until)) {
+				some = append(some, l)
+			}
+			done.Reached = l.CreatedAt
+		}
+		n, err := h.cancelThese(ctx, some)
+		if err != nil {
+			return done, err
+		}
+		done.Cancelled, done.Over = done.Cancelled+n, done.Over+len(some)-n
+		if done.NextCursor = next; next == "" || h.now().Sub(begun) >= cancelTime {
+			return done, nil
+		}
+	}
+}
+
+// cancelThese cancels those of ls that are neither done nor cancelled, and counts them.
+func (h findHandler) cancelThese(ctx context.Context, ls []ledger.Listed) (n int, err error) {
+	views, err := h.views(ctx, ls)
+	if err != nil {
+		return 0, err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(viewsAtOnce)
+	for i, v := range views {
+		if v == nil || v.Status == ledger.StatusDone || v.Status == ledger.StatusCancelled {
+			continue
+		}
+		n++
+		g.Go(func() error {
+			if err := h.CancelActivity(ctx, ls[i].ID); !errors.Is(err, ledger.ErrNotFound) {
+				return err
+			}
+			return nil
+		})
+	}
+	return n, g.Wait()
 }

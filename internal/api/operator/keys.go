@@ -33,51 +33,41 @@ type keyHandlers struct {
 	now    func() time.Time
 }
 
-func (h keyHandlers) list(w http.ResponseWriter, r *http.Request) error {
+func (h keyHandlers) list(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage)
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	ks, next, err := h.ring.List(r.Context(), q.Get("cursor"), limit)
-	if err != nil {
-		return api.RecordProblem(err)
-	}
-	page := client.Keys{Keys: make([]client.Key, len(ks)), NextCursor: next}
-	for i, k := range ks {
-		page.Keys[i] = api.Key(k)
-	}
-	return api.Answer(w, r, http.StatusOK, page)
+	return client.Keys{Keys: api.Each(ks, api.Key), NextCursor: next}, err
 }
 
-func (h keyHandlers) delete(w http.ResponseWriter, r *http.Request) error {
+func (h keyHandlers) delete(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "force")
 	force := q.Flag("force")
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
-	id := r.PathValue("id")
-	if err := keys.CheckID(id); err != nil {
-		return api.KeyProblem(err)
-	}
-	if _, err := h.ring.Public(r.Context(), id); err != nil {
-		return api.KeyProblem(err)
-	}
-	n, atLeast, err := h.needed(r.Context(), id)
+	k, err := api.PathKey(r, h.ring)
 	if err != nil {
-		return api.RecordProblem(err)
+		return nil, err
+	}
+	n, atLeast, err := h.needed(r.Context(), k.ID)
+	if err != nil {
+		return nil, err
 	}
 	if n > 0 && !force {
 		more := ""
 		if atLeast {
 			more = "at least "
 		}
-		return problem.Typed(http.StatusConflict, "key-needed", "Key needed",
+		return nil, problem.Typed(http.StatusConflict, "key-needed", "Key needed",
 			fmt.Sprintf("The key is needed by %s%d waiting deliveries, which would fail without it. Wait for them, cancel them, or repeat with force=true.", more, n))
 	}
-	if err := h.ring.Delete(r.Context(), id); err != nil {
-		return api.KeyProblem(err)
+	if err := h.ring.Delete(r.Context(), k.ID); err != nil {
+		return nil, api.KeyProblem(err)
 	}
-	return api.Answer(w, r, http.StatusOK, client.DeletedKey{ID: id, Waiting: n, AtLeast: atLeast, EffectiveBy: h.now().Add(keys.Everywhere).UTC()})
+	return client.DeletedKey{ID: k.ID, Waiting: n, AtLeast: atLeast, EffectiveBy: h.now().Add(keys.Everywhere).UTC()}, nil
 }
 
 // Bounds of the search for what needs a key.

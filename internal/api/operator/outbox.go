@@ -35,8 +35,8 @@ func OutboxRoutes(o Outbox) []api.Route {
 		return routes
 	}
 	for i := range routes {
-		routes[i] = route(routes[i].Pattern, func(http.ResponseWriter, *http.Request) error {
-			return problem.Typed(http.StatusNotFound, "no-outbox", "No outbox", "Only fedpost on PostgreSQL (DATABASE_URL) has an outbox. Send with POST /v1/activities.")
+		routes[i] = route(routes[i].Pattern, func(*http.Request) (any, error) {
+			return nil, problem.Typed(http.StatusNotFound, "no-outbox", "No outbox", "Only fedpost on PostgreSQL (DATABASE_URL) has an outbox. Send with POST /v1/activities.")
 		})
 	}
 	return routes
@@ -44,30 +44,30 @@ func OutboxRoutes(o Outbox) []api.Route {
 
 type outboxHandlers struct{ rows Outbox }
 
-func (h outboxHandlers) list(w http.ResponseWriter, r *http.Request) error {
+func (h outboxHandlers) list(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage, "state")
 	state := api.Choice(q, "state", outbox.States...)
 	after, ok := rowID(q.Get("cursor"))
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	if !ok {
-		return api.BadCursor()
+		return nil, api.BadCursor()
 	}
 	rows, err := h.rows.List(r.Context(), state, after, limit)
 	if err != nil {
-		return api.RecordProblem(err)
+		return nil, err
 	}
 	page := client.OutboxRows{Rows: make([]client.OutboxRow, len(rows))}
 	for i, row := range rows {
 		if page.Rows[i], err = shownRow(row); err != nil {
-			return err
+			return nil, problem.Of(err)
 		}
 	}
 	if len(rows) == limit {
 		page.NextCursor = page.Rows[limit-1].ID
 	}
-	return api.Answer(w, r, http.StatusOK, page)
+	return page, nil
 }
 
 // mostKey is how much of a deduplication key is shown, in bytes.
@@ -101,28 +101,22 @@ func rowID(s string) (id int64, ok bool) {
 
 const notARow = "is not the id of a row as GET /v1/outbox shows it"
 
-func (h outboxHandlers) retry(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return err
-	}
+func (h outboxHandlers) retry(r *http.Request) (any, error) {
+	in := api.ReadInput(r)
 	id, ok := rowID(in.Text("id"))
 	if !ok {
 		in.Fault("id", notARow)
 	}
 	limit := in.Number("limit", retryMost)
 	if err := in.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	limit = cmp.Or(limit, retryDefault)
 	n, err := h.rows.Retry(r.Context(), id, limit)
-	if err != nil {
-		return api.RecordProblem(err)
-	}
-	return api.Answer(w, r, http.StatusAccepted, client.Retried{Retried: n, More: n == limit && id == 0})
+	return api.Reply{Status: http.StatusAccepted, Body: client.Retried{Retried: n, More: n == limit && id == 0}}, err
 }
 
-func (h outboxHandlers) drop(w http.ResponseWriter, r *http.Request) error {
+func (h outboxHandlers) drop(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "id", "limit")
 	limit := q.Number("limit", retryDefault, 1, retryMost)
 	id, ok := rowID(q.Get("id"))
@@ -130,11 +124,8 @@ func (h outboxHandlers) drop(w http.ResponseWriter, r *http.Request) error {
 		q.Fault("id", notARow)
 	}
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	n, err := h.rows.Drop(r.Context(), id, limit)
-	if err != nil {
-		return api.RecordProblem(err)
-	}
-	return api.Answer(w, r, http.StatusOK, client.Dropped{Dropped: n, More: n == limit && id == 0})
+	return client.Dropped{Dropped: n, More: n == limit && id == 0}, err
 }

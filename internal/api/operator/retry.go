@@ -16,24 +16,11 @@ import (
 func ActivityRoutes(r deadletter.Retrier, f deadletter.Forgetter, now func() time.Time) []api.Route {
 	h := retryHandler{r, now}
 	return []api.Route{
-		route("POST /v1/activities/{id}/retry", h.retry),
-		route("DELETE /v1/activities/{id}", func(w http.ResponseWriter, r *http.Request) error { return forget(w, r, f) }),
+		route("POST /v1/activities/{id}/retry", api.OfActivity(h.retry)),
+		route("DELETE /v1/activities/{id}", bare(api.OfActivity(func(r *http.Request, id activity.ID) (any, error) {
+			return nil, f.Forget(r.Context(), id)
+		}))),
 	}
-}
-
-func forget(w http.ResponseWriter, r *http.Request, f deadletter.Forgetter) error {
-	id, err := api.PathID(r)
-	if err != nil {
-		return err
-	}
-	if err := api.ReadQuery(r).Check(); err != nil {
-		return err
-	}
-	if err := f.Forget(r.Context(), id); err != nil {
-		return api.RecordProblem(err)
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
 type retryHandler struct {
@@ -43,37 +30,30 @@ type retryHandler struct {
 
 const mostInboxes = 1000
 
-func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
-	id, err := api.PathID(r)
-	if err != nil {
-		return err
-	}
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return err
-	}
+func (h retryHandler) retry(r *http.Request, id activity.ID) (any, error) {
+	in := api.ReadInput(r)
 	choice, cursor := chosen(in), in.Text("cursor")
 	if err := in.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	done, err := h.retrier.Retry(r.Context(), id, choice, cursor, h.now().Add(retryTime))
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
-		return api.RecordProblem(err)
+		return nil, err
 	case errors.Is(err, deadletter.ErrBadCursor):
 		in.Fault("cursor", "is not the nextCursor of an earlier answer")
-		return in.Check()
+		return nil, in.Check()
 	case errors.Is(err, deadletter.ErrCancelled):
-		return over("The activity was cancelled, so its recipients cannot be retried. Send it again.", err)
+		return nil, over("The activity was cancelled, so its recipients cannot be retried. Send it again.", err)
 	case errors.Is(err, deadletter.ErrExpired):
-		return over("The activity has expired (expiresIn), so its recipients cannot be retried. Send it again.", err)
+		return nil, over("The activity has expired (expiresIn), so its recipients cannot be retried. Send it again.", err)
 	case err != nil:
-		return problem.New(http.StatusServiceUnavailable,
+		return nil, problem.New(http.StatusServiceUnavailable,
 			"Not all could be retried. Try again: no recipient is sent to twice.").Because(err).After(api.RetryAfter)
 	}
-	return api.Answer(w, r, http.StatusAccepted, client.RetriedActivity{
+	return api.Reply{Status: http.StatusAccepted, Body: client.RetriedActivity{
 		ID: string(id), Retried: done.Sent, Unavailable: done.Unavailable, NextCursor: done.Next,
-	})
+	}}, nil
 }
 
 func over(detail string, err error) error {

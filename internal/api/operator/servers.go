@@ -2,8 +2,11 @@ package operator
 
 import (
 	"context"
-	"errors"
+	"encoding/base64"
+	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,22 +14,22 @@ import (
 	"fedpost/client"
 	"fedpost/internal/api"
 	"fedpost/internal/api/operator/registry"
-	"fedpost/internal/api/problem"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/parking"
 )
 
 func ServerRoutes(s *registry.Service, lots Lots, now func() time.Time) []api.Route {
 	h := serverHandlers{s, lots, now}
 	return []api.Route{
 		route("GET /v1/servers", h.list),
-		route("GET /v1/servers/{host}", h.get),
-		route("PUT /v1/servers/{host}", h.about(h.put)),
-		route("DELETE /v1/servers/{host}", h.forget),
-		route("POST /v1/servers/{host}/block", h.about(h.block)),
-		route("POST /v1/servers/{host}/unblock", h.about(plain(s.Unblock))),
-		route("POST /v1/servers/{host}/pause", h.about(h.pause)),
-		route("POST /v1/servers/{host}/resume", h.about(plain(s.Resume))),
-		route("POST /v1/servers/{host}/check", h.about(plain(s.Check))),
+		route("GET /v1/servers/{host}", named(h.get)),
+		route("PUT /v1/servers/{host}", about(h.put)),
+		route("DELETE /v1/servers/{host}", named(h.forget)),
+		route("POST /v1/servers/{host}/block", about(h.block)),
+		route("POST /v1/servers/{host}/unblock", about(plain(s.Unblock))),
+		route("POST /v1/servers/{host}/pause", about(h.pause)),
+		route("POST /v1/servers/{host}/resume", about(plain(s.Resume))),
+		route("POST /v1/servers/{host}/check", about(plain(s.Check))),
 	}
 }
 
@@ -36,42 +39,44 @@ type serverHandlers struct {
 	now  func() time.Time
 }
 
-func (h serverHandlers) list(w http.ResponseWriter, r *http.Request) error {
+func (h serverHandlers) list(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage, "phase", "protocol", "waiting")
 	f := registry.Filter{Phase: api.Choice(q, "phase", registry.Phases...), Protocol: api.Choice(q, "protocol", h.Protocols()...)}
 	count := q.Flag("waiting")
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	vs, next, err := h.List(r.Context(), f, q.Get("cursor"), limit)
 	if err != nil {
-		return serverProblem(err)
+		return nil, err
 	}
-	if err := h.countWaiting(r.Context(), count, vs); err != nil {
-		return err
-	}
-	return api.Answer(w, r, http.StatusOK, client.Servers{Servers: vs, NextCursor: next})
+	return client.Servers{Servers: vs, NextCursor: next}, h.countWaiting(r.Context(), count, vs)
 }
 
-func (h serverHandlers) get(w http.ResponseWriter, r *http.Request) error {
-	n, err := registry.ParseName(r.PathValue("host"))
-	if err != nil {
-		return serverProblem(err)
+// named is f for requests with the name of a server in the path.
+func named(f func(*http.Request, registry.Name) (any, error)) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		n, err := registry.ParseName(r.PathValue("host"))
+		if err != nil {
+			return nil, err
+		}
+		return f(r, n)
 	}
+}
+
+func (h serverHandlers) get(r *http.Request, n registry.Name) (any, error) {
 	q := api.ReadQuery(r, "waiting")
 	count := q.Flag("waiting")
 	if err := q.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	v, err := h.Get(r.Context(), n)
 	if err != nil {
-		return serverProblem(err)
+		return nil, err
 	}
 	vs := []client.Server{v}
-	if err := h.countWaiting(r.Context(), count, vs); err != nil {
-		return err
-	}
-	return api.Answer(w, r, http.StatusOK, vs[0])
+	err = h.countWaiting(r.Context(), count, vs)
+	return vs[0], err
 }
 
 // Bounds of the counts in a list of servers, as each counted delivery is read. The servers of a page
@@ -109,51 +114,29 @@ func (h serverHandlers) countWaiting(ctx context.Context, asked bool, vs []clien
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return api.RecordProblem(err)
-	}
-	return nil
+	return g.Wait()
 }
 
 // forget deletes the record of a server.
-func (h serverHandlers) forget(w http.ResponseWriter, r *http.Request) error {
-	n, err := registry.ParseName(r.PathValue("host"))
-	if err != nil {
-		return serverProblem(err)
-	}
+func (h serverHandlers) forget(r *http.Request, n registry.Name) (any, error) {
 	if err := api.ReadQuery(r).Check(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := h.Forget(r.Context(), n); err != nil {
-		return serverProblem(err)
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return nil, h.Forget(r.Context(), n)
 }
 
 type act func(ctx context.Context, n registry.Name) (client.Server, error)
 
 // about handles a request about one server. read takes the fields of the act from the body.
-func (h serverHandlers) about(read func(n registry.Name, in *api.Object) act) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		n, err := registry.ParseName(r.PathValue("host"))
-		if err != nil {
-			return serverProblem(err)
-		}
-		in, err := api.ReadInput(r)
-		if err != nil {
-			return err
-		}
+func about(read func(n registry.Name, in *api.Object) act) func(*http.Request) (any, error) {
+	return named(func(r *http.Request, n registry.Name) (any, error) {
+		in := api.ReadInput(r)
 		do := read(n, in)
 		if err := in.Check(); err != nil {
-			return err
+			return nil, err
 		}
-		v, err := do(r.Context(), n)
-		if err != nil {
-			return serverProblem(err)
-		}
-		return api.Answer(w, r, http.StatusOK, v)
-	}
+		return do(r.Context(), n)
+	})
 }
 
 // plain is an act without fields in the body.
@@ -228,24 +211,84 @@ func publicKey(in *api.Object, name string) string {
 	return text
 }
 
-func serverProblem(err error) error {
-	switch {
-	case errors.Is(err, registry.ErrName):
-		return problem.New(http.StatusBadRequest, "The server in the path is not usable: "+err.Error()+
-			`. Give a host such as social.example, "*.social.example" to block its subdomains too, "inbox:" and the URL of an inbox, or a Sipher server's URL, percent-encoded whole.`).Because(err)
-	case errors.Is(err, registry.ErrBadCursor):
-		return api.BadCursor()
-	case errors.Is(err, registry.ErrNoRecord):
-		return problem.New(http.StatusNotFound, "There is no record of this server or inbox: it is healthy.").Because(err)
-	case errors.Is(err, registry.ErrParked):
-		return problem.Typed(http.StatusConflict, "deliveries-wait", "Deliveries wait",
-			"Deliveries wait for the server, so its record is needed: GET /v1/servers/{host}/waiting lists them. To end them, block the server first.").Because(err)
-	case errors.Is(err, circuit.ErrChanged):
-		return problem.New(http.StatusConflict, "The record has just changed. Try again.").Because(err)
-	case errors.Is(err, registry.ErrBlocked):
-		return problem.New(http.StatusConflict, "The server is blocked: unblock it first.").Because(err)
-	case errors.Is(err, registry.ErrNotApplicable):
-		return problem.New(http.StatusConflict, "This is not possible for this kind of server: "+err.Error()+".").Because(err)
+// Lots is what the routes need of the parking lots.
+type Lots interface {
+	ParkedUnder(ctx context.Context, key string, shard int, cursor string, limit int) (ps []parking.Parked, next string, err error)
+	CountParked(ctx context.Context, key string, most int) (int, error)
+}
+
+func WaitingRoutes(l Lots) []api.Route {
+	return []api.Route{route("GET /v1/servers/{host}/waiting", named(waitingHandler{l}.list))}
+}
+
+type waitingHandler struct{ lots Lots }
+
+// mostCounted is how many waiting deliveries are counted at most, as each is read.
+const mostCounted = 10_000
+
+func (h waitingHandler) list(r *http.Request, n registry.Name) (any, error) {
+	if _, many := circuit.FamilyOf(n.Key); n.ByURL() || many {
+		return nil, fmt.Errorf("%w: deliveries wait for hosts and inboxes only", registry.ErrNotApplicable)
 	}
-	return api.RecordProblem(err)
+	q, limit := api.ReadPage(r, api.UsualPage, mostDeadLetters)
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	shard, after, err := parseWaitingCursor(q.Get("cursor"))
+	if err != nil {
+		return nil, api.BadCursor()
+	}
+	page := client.Waiting{Server: n.String(), Deliveries: []client.WaitingDelivery{}}
+	for shard < parking.Shards && len(page.Deliveries) < limit {
+		ps, next, err := h.lots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
+		if err != nil {
+			return nil, err
+		}
+		page.Deliveries = append(page.Deliveries, api.Each(ps, waiting)...)
+		if after = next; next == "" {
+			shard++
+		}
+	}
+	if shard < parking.Shards {
+		page.NextCursor = formatWaitingCursor(shard, after)
+	}
+	if page.Count, err = h.lots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
+		return nil, err
+	}
+	if page.AtLeast = page.Count > mostCounted; page.AtLeast {
+		page.Count = mostCounted
+	}
+	return page, nil
+}
+
+func waiting(p parking.Parked) client.WaitingDelivery {
+	d := client.WaitingDelivery{
+		Activity: string(p.Activity.ID), Type: p.Activity.Type, KeyID: p.Activity.KeyID, Attempts: p.Delivery.Attempts,
+		Since: p.Since, GiveUpAt: p.GiveUp, OrderingKey: p.Activity.OrderingKey, Metadata: api.Raw(p.Activity.Metadata),
+	}
+	if len(p.Delivery.Targets) > 0 {
+		d.Inbox, d.CanonicalInbox = api.Inbox(p.Delivery.Targets[0].Inbox, p.Delivery.Targets[0].Written)
+	}
+	return d
+}
+
+// A cursor is a shard and the cursor in it, encoded so that clients do not make their own.
+func formatWaitingCursor(shard int, after string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(shard) + " " + after))
+}
+
+func parseWaitingCursor(s string) (shard int, after string, err error) {
+	if s == "" {
+		return 0, "", nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return 0, "", fmt.Errorf("cursor: %w", err)
+	}
+	number, after, _ := strings.Cut(string(b), " ")
+	shard, err = strconv.Atoi(number)
+	if err != nil || shard < 0 || shard >= parking.Shards {
+		return 0, "", registry.ErrBadCursor
+	}
+	return shard, after, nil
 }

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,10 +17,10 @@ import (
 func WebhookRoutes(r webhook.Registry, plain bool) []api.Route {
 	h := webhookHandlers{r, plain}
 	return []api.Route{
-		route("GET /v1/webhooks", h.list),
-		route("GET /v1/webhooks/{id}", h.get),
+		route("GET /v1/webhooks", bare(h.list)),
+		route("GET /v1/webhooks/{id}", bare(h.get)),
 		route("PUT /v1/webhooks/{id}", h.put),
-		route("DELETE /v1/webhooks/{id}", h.delete),
+		route("DELETE /v1/webhooks/{id}", bare(h.delete)),
 		route("POST /v1/webhooks/{id}/test", h.test),
 	}
 }
@@ -48,51 +47,22 @@ func shownWebhook(w webhook.Webhook) client.Webhook {
 	}
 }
 
-func (h webhookHandlers) list(w http.ResponseWriter, r *http.Request) error {
-	if err := api.ReadQuery(r).Check(); err != nil {
-		return err
-	}
+func (h webhookHandlers) list(r *http.Request) (any, error) {
 	all, err := h.webhooks.Webhooks(r.Context())
-	if err != nil {
-		return api.RecordProblem(err)
-	}
-	page := client.Webhooks{Webhooks: []client.Webhook{}}
-	for _, one := range all {
-		page.Webhooks = append(page.Webhooks, shownWebhook(one))
-	}
-	return api.Answer(w, r, http.StatusOK, page)
+	return client.Webhooks{Webhooks: api.Each(all, shownWebhook)}, err
 }
 
-func noWebhook(err error) error {
-	switch {
-	case errors.Is(err, webhook.ErrNotFound):
-		return problem.New(http.StatusNotFound, "There is no webhook of this id.")
-	case errors.Is(err, webhook.ErrTooMany):
-		return problem.New(http.StatusConflict, "There are 20 webhooks, which is the most. Delete one first.")
-	}
-	return api.RecordProblem(err)
-}
-
-func (h webhookHandlers) get(w http.ResponseWriter, r *http.Request) error {
-	if err := api.ReadQuery(r).Check(); err != nil {
-		return err
-	}
+func (h webhookHandlers) get(r *http.Request) (any, error) {
 	one, err := h.webhooks.Webhook(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return noWebhook(err)
-	}
-	return api.Answer(w, r, http.StatusOK, shownWebhook(one))
+	return shownWebhook(one), err
 }
 
-func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
+func (h webhookHandlers) put(r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	if !webhook.ValidID(id) {
-		return problem.New(http.StatusBadRequest, "The id in the path is not usable: give up to 64 letters, digits, - and _.")
+		return nil, problem.New(http.StatusBadRequest, "The id in the path is not usable: give up to 64 letters, digits, - and _.")
 	}
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return err
-	}
+	in := api.ReadInput(r)
 	s := webhook.Settings{
 		Types: in.Texts("types", len(events.Kinds)), Batch: in.Flag("batch", false), Secret: in.Text("secret"), Rotate: in.Flag("rotateSecret", false),
 	}
@@ -110,19 +80,18 @@ func (h webhookHandlers) put(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if err := in.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	one, secret, created, err := h.webhooks.Put(r.Context(), id, s)
 	if err != nil {
-		return noWebhook(err)
+		return nil, err
 	}
-	answer, status := shownWebhook(one), http.StatusOK
+	answer := shownWebhook(one)
 	answer.Secret = secret
 	if created {
-		status = http.StatusCreated
-		w.Header().Set("Location", "/v1/webhooks/"+url.PathEscape(id))
+		return api.Reply{Status: http.StatusCreated, Location: "/v1/webhooks/" + url.PathEscape(id), Body: answer}, nil
 	}
-	return api.Answer(w, r, status, answer)
+	return answer, nil
 }
 
 // target is the canonical URL of a webhook.
@@ -144,31 +113,17 @@ func (h webhookHandlers) target(in *api.Object, given string) string {
 	return canonical
 }
 
-func (h webhookHandlers) delete(w http.ResponseWriter, r *http.Request) error {
-	if err := api.ReadQuery(r).Check(); err != nil {
-		return err
-	}
-	if err := h.webhooks.DeleteWebhook(r.Context(), r.PathValue("id")); err != nil {
-		return noWebhook(err)
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+func (h webhookHandlers) delete(r *http.Request) (any, error) {
+	return nil, h.webhooks.DeleteWebhook(r.Context(), r.PathValue("id"))
 }
 
-func (h webhookHandlers) test(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.ReadInput(r)
-	if err != nil {
-		return err
-	}
+func (h webhookHandlers) test(r *http.Request) (any, error) {
+	in := api.ReadInput(r)
 	if err := in.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	id, v, err := h.webhooks.Test(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return noWebhook(err)
-	}
-	w.Header().Set("Location", "/v1/activities/"+string(id))
-	return api.Answer(w, r, http.StatusOK, client.TestDelivery{
+	return api.Reply{Status: http.StatusOK, Location: "/v1/activities/" + string(id), Body: client.TestDelivery{
 		ID: string(id), State: string(v.State), Status: v.Status, Error: v.Err, Response: v.Response,
-	})
+	}}, err
 }

@@ -100,7 +100,7 @@ func (p *Page) activity(v *visit) error {
 	id := v.r.PathValue("id")
 	var a oneActivity
 	chosen := v.query("state", "host", "cursor")
-	if err := v.get(activityPath(id), chosen, &a.Status); err != nil {
+	if err := v.get("/v1/activities/"+url.PathEscape(id), chosen, &a.Status); err != nil {
 		return err
 	}
 	var found client.Activities
@@ -162,8 +162,6 @@ func countedOf(counts map[string]int) (all []counted) {
 	return all
 }
 
-func activityPath(id string) string { return "/v1/activities/" + url.PathEscape(id) }
-
 // query copies parameters of the page's address to a query of the API.
 func (v *visit) query(names ...string) url.Values {
 	q := url.Values{}
@@ -173,4 +171,94 @@ func (v *visit) query(names ...string) url.Values {
 		}
 	}
 	return q
+}
+
+func aboutActivity(act string, a client.Status) (question, bool) {
+	q, ok := map[string]question{
+		"cancel": {
+			Title: "Cancel this activity?", Yes: "Cancel the activity", Danger: true,
+			Says: []string{
+				"Recipients that do not have it yet will not get it. " + thousands(a.Counts["delivered"]) + " have it already and keep it.",
+				"This cannot be undone.",
+			},
+		},
+		"forget": {
+			Title: "Delete this activity from fedpost?", Yes: "Delete it for good", Danger: true,
+			Says: []string{
+				"The activity is cancelled, and its body and its list of recipients are deleted.",
+				"Recipients that have it already keep it. To take it back, send a Delete activity.",
+			},
+		},
+		"retry": {
+			Title: "Retry this activity?", Yes: "Retry",
+			Says: []string{
+				thousands(a.Counts["failed"]) + " failed and " + thousands(a.Counts["dead"]) + " dead recipients are retried, with all attempts anew.",
+				"A server that refused the activity for good will most likely refuse it again.",
+			},
+		},
+	}[act]
+	return q, ok
+}
+
+func (p *Page) askActivity(v *visit) error {
+	id := v.r.PathValue("id")
+	a, err := v.api.Progress(v.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	q, ok := aboutActivity(v.r.PathValue("act"), a)
+	if !ok {
+		return noSuchAction()
+	}
+	q.Back = "/activities/" + url.PathEscape(id)
+	return v.ask("activities", q)
+}
+
+func noSuchAction() error {
+	return refuse(http.StatusNotFound, "There is no such action.")
+}
+
+func (p *Page) actActivity(v *visit) error {
+	id := v.r.PathValue("id")
+	back := "/activities/" + url.PathEscape(id)
+	switch v.r.PathValue("act") {
+	case "cancel":
+		_, err := v.api.Cancel(v.r.Context(), id)
+		return v.back(back, "cancel", err)
+	case "forget":
+		return v.back("/activities", "forget-activity", v.api.Forget(v.r.Context(), id))
+	case "retry":
+		done, err := v.retryActivity(id)
+		return v.back(back, done, err)
+	}
+	return noSuchAction()
+}
+
+// retrySteps is how many requests one retry makes at most, as the visitor waits.
+const retrySteps = 20
+
+func (v *visit) retryActivity(id string) (done string, err error) {
+	var body client.Retry
+	retried, unavailable := 0, 0
+	for range retrySteps {
+		r, err := v.api.Retry(v.r.Context(), id, body)
+		if err != nil {
+			return "", err
+		}
+		retried, unavailable = retried+r.Retried, unavailable+r.Unavailable
+		if body.Cursor = r.NextCursor; r.NextCursor == "" {
+			break
+		}
+	}
+	switch {
+	case body.Cursor != "":
+		return "more", nil
+	case retried == 0 && unavailable > 0:
+		return "unavailable", nil
+	case retried == 0:
+		return "none", nil
+	case unavailable > 0:
+		return "some", nil
+	}
+	return "again", nil
 }

@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -156,17 +155,14 @@ func (p *Page) askDead(v *visit) error {
 			Hint: "They have no dead letters. Most will be refused again unless the cause is fixed.",
 		}}
 	}
-	q.Back, q.Where, q.Hidden = "/dead", "/dead/"+act, map[string]string{"id": s.ID, "host": s.Host, "activity": s.Activity}
+	q.Back, q.Hidden = "/dead", map[string]string{"id": s.ID, "host": s.Host, "activity": s.Activity}
 	if s.Host != "" {
 		q.Back += "?" + url.Values{"host": {s.Host}}.Encode()
 	}
-	return v.show("ask", view{Title: q.Title, Nav: "dead", Data: q})
+	return v.ask("dead", q)
 }
 
 func (p *Page) actDead(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return refuse(http.StatusBadRequest, "The form cannot be read.")
-	}
 	s, _ := v.selected(v.r.PostForm)
 	if !selects(s) {
 		return noSuchAction()
@@ -179,7 +175,7 @@ func (p *Page) actDead(v *visit) error {
 			return err
 		}
 		if more && s.Failed {
-			return v.back("/dead", "more-failed")
+			return v.back("/dead", "more-failed", nil)
 		}
 	case "drop":
 		d, err := v.api.DropDeadLetters(v.r.Context(), s)
@@ -198,5 +194,5 @@ func (p *Page) actDead(v *visit) error {
 	case more:
 		done = "drop-more"
 	}
-	return v.back("/dead", done)
+	return v.back("/dead", done, nil)
 }

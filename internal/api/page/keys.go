@@ -17,8 +17,8 @@ type keyList struct {
 
 func (p *Page) keys(v *visit) error {
 	if id := strings.TrimSpace(v.r.URL.Query().Get("id")); id != "" {
-		var one client.Key
-		if err := v.get(keyPath(id), nil, &one); err != nil {
+		one, err := v.api.Key(v.r.Context(), id)
+		if err != nil {
 			return err
 		}
 		return v.show("keys", view{Title: "Keys", Nav: "keys", Data: keyList{Keys: []client.Key{one}}})
@@ -36,17 +36,15 @@ func (p *Page) keys(v *visit) error {
 	return v.show("keys", view{Title: "Keys", Nav: "keys", Data: l})
 }
 
-func keyPath(id string) string { return "/v1/keys/" + url.PathEscape(id) }
-
 func (p *Page) newKey(v *visit) error {
-	return v.show("ask", view{Title: "Create a key", Nav: "keys", Data: question{
-		Yes: "Create the key", Where: "/keys/new", Back: "/keys",
+	return v.ask("keys", question{
+		Title: "Create a key", Yes: "Create the key", Back: "/keys",
 		Says: []string{"The private key never leaves fedpost. Publish the public key under the id before you send anything signed with it."},
 		Fields: []field{
 			{Name: "id", Label: "Id", Kind: "text", Hint: "as the actor publishes it, such as https://social.example/users/frida#main-key"},
 			{Name: "type", Label: "Type", Kind: "choice", Value: "rsa", Choices: []choice{{"rsa", "RSA, which all servers take"}, {"ed25519", "Ed25519"}}},
 		},
-	}})
+	})
 }
 
 func (p *Page) addKey(v *visit) error {
@@ -60,25 +58,17 @@ func (p *Page) addKey(v *visit) error {
 
 func (p *Page) askKey(v *visit) error {
 	id := v.r.PathValue("id")
-	var k client.Key
-	if err := v.get(keyPath(id), nil, &k); err != nil {
+	if _, err := v.api.Key(v.r.Context(), id); err != nil {
 		return err
 	}
-	title := "Delete the key " + clean(id) + "?"
-	return v.show("ask", view{Title: title, Nav: "keys", Data: question{
-		Title: title, Yes: "Delete it for good", Danger: true, Back: "/keys", Where: "/keys/" + url.PathEscape(id) + "/delete",
+	return v.ask("keys", question{
+		Title: "Delete the key " + clean(id) + "?", Yes: "Delete it for good", Danger: true, Back: "/keys",
 		Says:   []string{"Nothing can be signed with the key any more. This cannot be undone.", "The deletion is refused while deliveries need the key, unless you tick the box."},
 		Fields: []field{{Name: "force", Label: "Delete it even if deliveries need it: these deliveries fail", Kind: "checkbox"}},
-	}})
+	})
 }
 
 func (p *Page) deleteKey(v *visit) error {
-	path := keyPath(v.r.PathValue("id"))
-	if v.r.PostFormValue("force") != "" {
-		path += "?force=true"
-	}
-	if err := v.do(http.MethodDelete, path, nil, nil); err != nil {
-		return err
-	}
-	return v.back("/keys", "key-deleted")
+	_, err := v.api.DeleteKey(v.r.Context(), v.r.PathValue("id"), v.r.PostFormValue("force") != "")
+	return v.back("/keys", "key-deleted", err)
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -57,8 +58,8 @@ func (p *Page) overview(v *visit) error {
 		return err
 	}
 	if err := o.read(v); err != nil {
-		problem, ok := problemOf(err)
-		if !ok || problem.Status != http.StatusServiceUnavailable {
+		problem, ok := refusedWith(http.StatusServiceUnavailable, err)
+		if !ok {
 			return err
 		}
 		o.Known = false
@@ -98,8 +99,8 @@ func (o *overview) read(v *visit) (err error) {
 // health adds the problem that nothing can be written. It replaces the problem that nothing
 // can be read.
 func (o *overview) health(v *visit) error {
-	err := v.get("/healthz", nil, &client.Health{})
-	if problem, ok := problemOf(err); ok && problem.Status == http.StatusServiceUnavailable {
+	_, err := v.api.Health(v.r.Context())
+	if problem, ok := refusedWith(http.StatusServiceUnavailable, err); ok {
 		if !o.Known {
 			o.Problems = nil
 		}
@@ -111,16 +112,14 @@ func (o *overview) health(v *visit) error {
 
 // history reads counts from the process's memory, which works also while the table is down.
 func (o *overview) history(v *visit) error {
-	var hour, day client.History
-	for period, h := range map[string]*client.History{"hour": &hour, "day": &day} {
-		err := v.get("/v1/stats/history", url.Values{"period": {period}}, h)
-		if problem, ok := problemOf(err); ok && problem.Status == http.StatusNotFound {
-			o.NoHistory = problem.Detail
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	hour, err := v.api.History(v.r.Context(), "hour")
+	if problem, ok := refusedWith(http.StatusNotFound, err); ok {
+		o.NoHistory = problem.Detail
+		return nil
+	}
+	day, other := v.api.History(v.r.Context(), "day")
+	if err = cmp.Or(err, other); err != nil {
+		return err
 	}
 	o.Since = hour.Since
 	o.Hour = []chart{draw("hour-well", "Delivered", hour, wellKinds()...), draw("hour-ill", "Not delivered at once", hour, illKinds()...)}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fedpost/client"
+	"fedpost/internal/api/inside"
 )
 
 const (
@@ -158,9 +159,9 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, given string) {
 // readsOnly reports whether a token is read-only, by a request to check a server with an
 // invalid name, which changes nothing.
 func readsOnly(ctx context.Context, api *client.Client) bool {
-	err := api.Do(ctx, http.MethodPost, serverPath("no name")+"/check", nil, nil)
-	problem, ok := problemOf(err)
-	return ok && problem.Status == http.StatusForbidden
+	_, err := api.CheckServer(ctx, "no name")
+	_, refused := refusedWith(http.StatusForbidden, err)
+	return refused
 }
 
 func (p *Page) signOut(v *visit) error {
@@ -175,4 +176,36 @@ func (p *Page) signOut(v *visit) error {
 // ownForm reports whether a POST comes from a form that was rendered for the session.
 func (s session) ownForm(r *http.Request) bool {
 	return subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(s.form)) == 1
+}
+
+// ByToken signs visitors in with a token of an API in the same process, or without if the API
+// needs none. The API decides at each request what the visitor may do.
+func ByToken(api http.Handler, needed bool) func(context.Context, string) (*client.Client, error) {
+	return func(ctx context.Context, token string) (*client.Client, error) {
+		c := inside.Client(api, token)
+		if !needed {
+			return c, nil
+		}
+		if token == "" {
+			return nil, ErrSignIn
+		}
+		err := c.Do(ctx, http.MethodGet, "/v1/servers?limit=1", nil, nil)
+		if p, ok := errors.AsType[*client.Problem](err); ok && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
+			return nil, errors.Join(ErrSignIn, err)
+		}
+		return c, err
+	}
+}
+
+// ByLink signs visitors in with a secret, to use a client that has credentials of its own. The
+// link with the secret is printed on the terminal of their owner.
+func ByLink(c *client.Client, secret string) func(context.Context, string) (*client.Client, error) {
+	want := sha256.Sum256([]byte(secret))
+	return func(_ context.Context, given string) (*client.Client, error) {
+		got := sha256.Sum256([]byte(given))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			return nil, ErrSignIn
+		}
+		return c, nil
+	}
 }

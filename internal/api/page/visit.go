@@ -53,15 +53,15 @@ func refuse(status int, detail string) error {
 	return &client.Problem{Status: status, Title: http.StatusText(status), Detail: detail}
 }
 
-func problemOf(err error) (*client.Problem, bool) {
-	var p *client.Problem
-	ok := errors.As(err, &p)
-	return p, ok
+// refusedWith returns the API's problem if err is one of a status.
+func refusedWith(status int, err error) (*client.Problem, bool) {
+	p, ok := errors.AsType[*client.Problem](err)
+	return p, ok && p.Status == status
 }
 
 // failed answers with an error, in the API's words if it is the API's.
 func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err error) {
-	problem, ofAPI := problemOf(err)
+	problem, ofAPI := errors.AsType[*client.Problem](err)
 	switch {
 	case ofAPI && problem.Status == http.StatusUnauthorized && v != nil:
 		// The session's token is no longer valid.
@@ -119,14 +119,25 @@ func (v *visit) showAs(status int, name string, shown view) {
 // stopped says why nothing can be written, for all pages but the overview, which has it among
 // its problems; "": writing works, or that is not known.
 func (v *visit) stopped() string {
-	if p, ok := problemOf(v.get("/healthz", nil, &client.Health{})); ok && p.Status == http.StatusServiceUnavailable {
+	_, err := v.api.Health(v.r.Context())
+	if p, ok := refusedWith(http.StatusServiceUnavailable, err); ok {
 		return p.Detail
 	}
 	return ""
 }
 
-// back redirects to a page after an action; done is the name of a text in the map done.
-func (v *visit) back(path, done string) error {
+// ask shows a question, whose form goes to its own address.
+func (v *visit) ask(nav string, q question) error {
+	q.Where = v.r.URL.EscapedPath()
+	return v.show("ask", view{Title: q.Title, Nav: nav, Data: q})
+}
+
+// back redirects to a page after an action, unless that has failed; done is the name of a text in the
+// map done.
+func (v *visit) back(path, done string, err error) error {
+	if err != nil {
+		return err
+	}
 	http.Redirect(v.w, v.r, path+"?done="+url.QueryEscape(done), http.StatusSeeOther)
 	return nil
 }

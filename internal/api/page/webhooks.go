@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,14 +12,12 @@ import (
 )
 
 func (p *Page) webhooks(v *visit) error {
-	var all client.Webhooks
-	if err := v.get("/v1/webhooks", nil, &all); err != nil {
+	all, err := v.api.Webhooks(v.r.Context())
+	if err != nil {
 		return err
 	}
-	return v.show("webhooks", view{Title: "Webhooks", Nav: "webhooks", Refresh: 20, Data: all.Webhooks})
+	return v.show("webhooks", view{Title: "Webhooks", Nav: "webhooks", Refresh: 20, Data: all})
 }
-
-func webhookPath(id string) string { return "/v1/webhooks/" + url.PathEscape(id) }
 
 func settingsOf(w client.Webhook, fresh bool) []field {
 	kinds := make([]choice, len(events.Kinds))
@@ -37,16 +36,16 @@ func settingsOf(w client.Webhook, fresh bool) []field {
 }
 
 func (p *Page) newWebhook(v *visit) error {
-	return v.show("ask", view{Title: "Add a webhook", Nav: "webhooks", Data: question{
-		Yes: "Add the webhook", Where: "/webhooks/new", Back: "/webhooks", Fields: settingsOf(client.Webhook{}, true),
+	return v.ask("webhooks", question{
+		Title: "Add a webhook", Yes: "Add the webhook", Back: "/webhooks", Fields: settingsOf(client.Webhook{}, true),
 		Says: []string{"New events are sent to the URL, signed by the specification Standard Webhooks, and retried for 5 days.", "The secret is shown once."},
-	}})
+	})
 }
 
 func (p *Page) askWebhook(v *visit) error {
 	id := v.r.PathValue("id")
-	var w client.Webhook
-	if err := v.get(webhookPath(id), nil, &w); err != nil {
+	w, err := v.api.Webhook(v.r.Context(), id)
+	if err != nil {
 		return err
 	}
 	q, ok := map[string]question{
@@ -66,26 +65,20 @@ func (p *Page) askWebhook(v *visit) error {
 	if !ok {
 		return noSuchAction()
 	}
-	q.Back, q.Where = "/webhooks", "/webhooks/"+url.PathEscape(id)+"/"+v.r.PathValue("act")
-	return v.show("ask", view{Title: q.Title, Nav: "webhooks", Data: q})
+	q.Back = "/webhooks"
+	return v.ask("webhooks", q)
 }
 
 func (p *Page) actWebhook(v *visit) error {
 	id := v.r.PathValue("id")
 	switch v.r.PathValue("act") {
 	case "test":
-		var t client.TestDelivery
-		if err := v.do(http.MethodPost, webhookPath(id)+"/test", nil, &t); err != nil {
-			return err
-		}
-		return v.back("/activities/"+url.PathEscape(t.ID), "test")
+		t, err := v.api.TestWebhook(v.r.Context(), id)
+		return v.back("/activities/"+url.PathEscape(t.ID), "test", err)
 	case "change":
 		return v.setWebhook(id)
 	case "delete":
-		if err := v.do(http.MethodDelete, webhookPath(id), nil, nil); err != nil {
-			return err
-		}
-		return v.back("/webhooks", "webhook-deleted")
+		return v.back("/webhooks", "webhook-deleted", v.api.DeleteWebhook(v.r.Context(), id))
 	}
 	return noSuchAction()
 }
@@ -95,33 +88,23 @@ func (p *Page) addWebhook(v *visit) error {
 	if id == "" {
 		return refuse(http.StatusBadRequest, "Give the webhook a name.")
 	}
-	var w client.Webhook
-	err := v.get(webhookPath(id), nil, &w)
-	if problem, ok := problemOf(err); err == nil || !ok || problem.Status != http.StatusNotFound {
-		if err != nil {
-			return err
-		}
-		return refuse(http.StatusConflict, "There is a webhook of this name already: change it, or choose another name.")
+	_, err := v.api.Webhook(v.r.Context(), id)
+	if _, free := refusedWith(http.StatusNotFound, err); free {
+		return v.setWebhook(id)
 	}
-	return v.setWebhook(id)
+	return cmp.Or(err, refuse(http.StatusConflict, "There is a webhook of this name already: change it, or choose another name."))
 }
 
 // setWebhook stores the settings of a form. Only this answer has a secret that fedpost has
 // made, so it is shown without a redirect.
 func (v *visit) setWebhook(id string) error {
-	if err := v.r.ParseForm(); err != nil {
-		return refuse(http.StatusBadRequest, "The form cannot be read.")
-	}
 	s := client.WebhookSettings{
 		URL: strings.TrimSpace(v.r.PostFormValue("url")), Types: slices.Clone(v.r.PostForm["types"]),
 		Batch: v.r.PostFormValue("batch") != "", RotateSecret: v.r.PostFormValue("rotate") != "",
 	}
-	var w client.Webhook
-	if err := v.do(http.MethodPut, webhookPath(id), s, &w); err != nil {
-		return err
-	}
-	if w.Secret == "" {
-		return v.back("/webhooks", "webhook-changed")
+	w, err := v.api.PutWebhook(v.r.Context(), id, s)
+	if err != nil || w.Secret == "" {
+		return v.back("/webhooks", "webhook-changed", err)
 	}
 	return v.show("secret", view{Title: "The secret of " + clean(id), Nav: "webhooks", Data: w})
 }

@@ -7,7 +7,11 @@ package registry
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"fedpost/client"
@@ -98,4 +102,172 @@ func (s *Service) Protocols() []activity.Protocol {
 		all = append(all, d.protocols()...)
 	}
 	return all
+}
+
+// Get returns a server. A URL that is not a Sipher server's, such as one from a browser, stands for its
+// host, here and in Resume and Check.
+func (s *Service) Get(ctx context.Context, n Name) (client.Server, error) {
+	return s.meant(n, func(d directory, n Name) (client.Server, error) { return d.get(ctx, n) })
+}
+
+// meant acts on a server, or on its host if there is no such Sipher server.
+func (s *Service) meant(n Name, act func(directory, Name) (client.Server, error)) (client.Server, error) {
+	v, err := act(s.of(n), n)
+	if n.ByURL() && errors.Is(err, ErrUnknown) {
+		return act(hosts{s}, n.ofHost())
+	}
+	return v, err
+}
+
+// Block refuses all deliveries to a server; those parked for it fail. Workers cache states, so they may
+// send for some seconds more. A URL blocks its host for every protocol.
+func (s *Service) Block(ctx context.Context, n Name, why string) (client.Server, error) {
+	if n.ByURL() {
+		if _, err := (hosts{s}).block(ctx, n.ofHost(), why); err != nil {
+			return client.Server{}, err
+		}
+	}
+	return s.of(n).block(ctx, n, why)
+}
+
+// Unblock undoes Block. What failed meanwhile stays failed.
+func (s *Service) Unblock(ctx context.Context, n Name) (client.Server, error) {
+	if n.ByURL() {
+		if _, err := (hosts{s}).unblock(ctx, n.ofHost()); err != nil {
+			return client.Server{}, err
+		}
+	}
+	return s.of(n).unblock(ctx, n)
+}
+
+// Pause holds deliveries to a host back until a time. If until is zero, the pause lasts
+// until Resume.
+func (s *Service) Pause(ctx context.Context, n Name, until time.Time, why string) (client.Server, error) {
+	return s.of(n).pause(ctx, n, until, why)
+}
+
+// Resume ends a pause, an outage, or the phase gone. Parked deliveries are released step by step.
+func (s *Service) Resume(ctx context.Context, n Name) (client.Server, error) {
+	return s.meant(n, func(d directory, n Name) (client.Server, error) { return d.resume(ctx, n) })
+}
+
+// Check makes a probe of a server that is down due at the next scheduled run, within a minute.
+// Applications call it when they have heard from a server, which could be forged: hence a probe.
+func (s *Service) Check(ctx context.Context, n Name) (client.Server, error) {
+	return s.meant(n, func(d directory, n Name) (client.Server, error) { return d.check(ctx, n) })
+}
+
+// Limit sets how many deliveries a minute a host gets; 0 removes the limit. burst is how many may be
+// sent at once; 0: those of five seconds.
+func (s *Service) Limit(ctx context.Context, n Name, perMinute, burst int) (client.Server, error) {
+	return s.of(n).limit(ctx, n, perMinute, burst)
+}
+
+// Pin replaces the pinned keys of a Sipher server, after its operator has confirmed them by another
+// channel. It adds the server if it is new.
+func (s *Service) Pin(ctx context.Context, n Name, k client.SipherKeys) (client.Server, error) {
+	return s.of(n).pin(ctx, n, k)
+}
+
+// Forget deletes the record of a host or an inbox, with an operator's settings, unless deliveries are
+// parked for it: they are found by the record.
+func (s *Service) Forget(ctx context.Context, n Name) error {
+	if n.ByURL() {
+		return fmt.Errorf("forgetting %w to Sipher servers, whose keys are pinned: block them instead", ErrNotApplicable)
+	}
+	st, err := circuit.Load(ctx, s.Hosts, n.Key)
+	switch {
+	case err != nil:
+		return err
+	case st.Version == "":
+		return ErrNoRecord
+	case st.Parked:
+		return ErrParked
+	}
+	if host, whole := n.host(); whole {
+		// First the limit: workers read it only while the state says so.
+		if _, err := s.Limits.Set(ctx, host, 0, 0); err != nil {
+			return err
+		}
+	}
+	return s.Records.DropServer(ctx, st)
+}
+
+// Filter selects servers: those that match all that is set.
+type Filter struct {
+	Phase    circuit.Phase
+	Protocol activity.Protocol
+}
+
+func (f Filter) matches(v client.Server) bool {
+	return (f.Phase == "" || client.Phase(f.Phase) == v.Phase) && (f.Protocol == "" || string(f.Protocol) == v.Protocol)
+}
+
+// Phases lists the phases that a server may be shown in.
+var Phases = []circuit.Phase{
+	circuit.Healthy, circuit.Unhealthy, circuit.HalfOpen, circuit.Recovering, circuit.Paused, circuit.Exhausted, circuit.Gone, circuit.Blocked,
+}
+
+// mostReads is how many reads of the table one page takes at most.
+const mostReads = 50
+
+// List pages through all servers with a record: hosts and inboxes in no order, then
+// Sipher servers by URL. A page may be shorter than limit and not be the last; next is
+// empty after the last page.
+func (s *Service) List(ctx context.Context, f Filter, cursor string, limit int) (vs []client.Server, next string, err error) {
+	at, err := parseCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	vs = []client.Server{}
+	all := s.directories()
+	for reads := 0; at.directory < len(all); reads++ {
+		d := all[at.directory]
+		if f.Protocol != "" && !slices.Contains(d.protocols(), f.Protocol) {
+			at = position{directory: at.directory + 1}
+			continue
+		}
+		if len(vs) >= limit || reads == mostReads {
+			return vs, at.String(), nil
+		}
+		page, after, err := d.page(ctx, f, at.after, limit-len(vs))
+		if err != nil {
+			return nil, "", err
+		}
+		vs = append(vs, page...)
+		if at.after = after; after == "" {
+			at.directory++
+		}
+	}
+	return vs, "", nil
+}
+
+// position is where a list continues: a directory, and a cursor in it, for Sipher servers a URL.
+type position struct {
+	directory int
+	after     string
+}
+
+// marks stand for the directories in a cursor.
+var marks = []string{"c ", "s "}
+
+// String is p as a cursor, encoded so that clients do not make cursors of their own.
+func (p position) String() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(marks[p.directory] + p.after))
+}
+
+func parseCursor(s string) (position, error) {
+	if s == "" {
+		return position{}, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return position{}, ErrBadCursor
+	}
+	for i, mark := range marks {
+		if after, ok := strings.CutPrefix(string(b), mark); ok {
+			return position{directory: i, after: after}, nil
+		}
+	}
+	return position{}, ErrBadCursor
 }
