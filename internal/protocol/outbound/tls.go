@@ -25,37 +25,28 @@ type tlsDialer struct {
 	timeout   time.Duration
 	semaphore *semaphore
 	proven    func(host string) bool
+	// ticket, if set, is called with true when a host has sent a TLS session ticket, and with false when
+	// it has refused an earlier one.
+	ticket func(address string, came bool)
 }
 
-func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
-	raw, err := d.dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	w := &wire{Conn: raw}
-	report(ctx, raw, w, nil)
-	return w, nil
+func (d *tlsDialer) plain(ctx context.Context, address string) (dialled, error) {
+	raw, err := d.dialer.DialContext(ctx, "tcp", address)
+	return dialled{Conn: raw, raw: raw}, err
 }
 
-// DialContext connects with TLS. For HTTP/2 it returns a *tls.Conn, by which net/http recognises it.
-func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	raw, err := d.dialer.DialContext(ctx, network, address)
+func (d *tlsDialer) secure(ctx context.Context, address string) (dialled, error) {
+	raw, err := d.dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, err
+		return dialled{}, err
 	}
 	m := newMeter(raw)
 	conn, err := d.handshake(ctx, m, address)
 	if err != nil {
 		raw.Close()
-		return nil, &TLSError{Err: err}
+		return dialled{}, &TLSError{Err: err}
 	}
-	if conn.ConnectionState().NegotiatedProtocol == "h2" {
-		report(ctx, raw, nil, m)
-		return conn, nil
-	}
-	w := &wire{Conn: conn}
-	report(ctx, raw, w, nil)
-	return w, nil
+	return dialled{conn, raw, m}, nil
 }
 
 // handshake waits for a permit to compute; then the time for the handshake begins. An error wraps
@@ -70,11 +61,11 @@ func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string)
 	certificates := &certificates{config: config}
 	config.InsecureSkipVerify = true // VerifyConnection verifies
 	config.VerifyConnection = certificates.verify
-	tickets := tickets{ClientSessionCache: config.ClientSessionCache, certificates: certificates}
-	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
-		tickets.ticket = d.ticket
-	}
-	config.ClientSessionCache = tickets
+	config.ClientSessionCache = tickets{config.ClientSessionCache, certificates, func(came bool) {
+		if d.ticket != nil {
+			d.ticket(address, came)
+		}
+	}}
 	computing := &computing{Conn: raw, ctx: ctx, semaphore: d.semaphore, purpose: d.purpose(address)}
 	conn := tls.Client(computing, config)
 	if err := computing.begin(); err != nil {
@@ -122,7 +113,7 @@ func (s sessions) Put(key string, cs *tls.ClientSessionState) {
 type tickets struct {
 	tls.ClientSessionCache
 	certificates *certificates
-	ticket       func(came bool) // nil: nobody asks
+	ticket       func(came bool)
 }
 
 func (t tickets) Get(key string) (*tls.ClientSessionState, bool) {
@@ -139,9 +130,7 @@ func (t tickets) Put(key string, cs *tls.ClientSessionState) {
 		t.certificates.save(cs)
 	}
 	t.ClientSessionCache.Put(key, cs)
-	if t.ticket != nil {
-		t.ticket(cs != nil)
-	}
+	t.ticket(cs != nil)
 }
 
 func (s sessions) has(host string) bool {
