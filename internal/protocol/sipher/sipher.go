@@ -110,8 +110,8 @@ func New(c Config) *Protocol {
 // Handler serves GET and POST /discover, for anybody.
 func (p *Protocol) Handler() http.Handler { return p.handler }
 
-// Check runs the health checks that are due; see peers.Prober.Check.
-func (p *Protocol) Check(ctx context.Context) (peers.Report, error) { return p.prober.Check(ctx) }
+// Check implements protocol.Upkeep: it runs the health checks that are due.
+func (p *Protocol) Check(ctx context.Context, _ time.Time) error { return p.prober.Check(ctx) }
 
 const (
 	// KeepDelivered and KeepFailed are how long records are kept for diagnosis.
@@ -142,20 +142,13 @@ func Register(p *Protocol, b Bounds) protocol.Protocol {
 			InFlight: b.InFlight, PerHost: min(b.PerHost, max(1, b.InFlight/2)),
 			KeepDelivered: KeepDelivered, KeepFailed: KeepFailed,
 		},
-		Upkeep: upkeep{p},
+		Upkeep: p,
 		Public: map[string]http.Handler{"/discover": http.HandlerFunc(p.discover)},
 	}
 }
 
 // discover reads the handler at each request, so that Register works without a Protocol.
 func (p *Protocol) discover(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
-
-type upkeep struct{ protocol *Protocol }
-
-func (u upkeep) Check(ctx context.Context, _ time.Time) error {
-	_, err := u.protocol.Check(ctx)
-	return err
-}
 
 // Record implements protocol.Recorder: the record of a follow must exist when its acknowledgement
 // arrives.
