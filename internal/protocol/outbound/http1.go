@@ -257,11 +257,7 @@ func (x *exchange) fail(r *http.Request, status int, err error) (*http.Response,
 
 // theirs reports whether the connection or the host is the cause of err, and not this machine.
 func theirs(err error) bool {
-	if errors.Is(err, net.ErrClosed) {
-		return false
-	}
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return !errors.Is(err, net.ErrClosed) && (is[net.Error](err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
 }
 
 // answered returns an answer of which only the status is known.

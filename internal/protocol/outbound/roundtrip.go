@@ -59,8 +59,7 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err == nil {
 			return res, nil
 		}
-		var again *unseenError
-		if n >= resends || fresh && !k.http2 || !errors.As(err, &again) || r.Context().Err() != nil {
+		if n >= resends || fresh && !k.http2 || !is[*unseenError](err) || r.Context().Err() != nil {
 			return nil, err
 		}
 	}
@@ -104,8 +103,8 @@ func (c h2) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil {
 		return res, nil
 	}
-	var stream streamError
-	if !wrote.Load() || errors.As(err, &stream) && stream.Code == refusedStream || err.Error() == goneAway {
+	stream, reset := errors.AsType[streamError](err)
+	if !wrote.Load() || reset && stream.Code == refusedStream || err.Error() == goneAway {
 		err = &unseenError{err}
 	}
 	return nil, err
