@@ -102,3 +102,61 @@ func (a Activity) Expired(now time.Time) bool {
 
 // Ordered reports whether a must be delivered in order with others of its key.
 func (a Activity) Ordered() bool { return a.OrderingKey != "" }
+
+// MaxMetadata is the longest metadata in bytes, without white space: each message, parked delivery, dead
+// letter and event has a copy.
+const MaxMetadata = 1 << 10
+
+// Options are the fields of a request that delivery needs, too, so they are declared once. Their names are
+// those of the API and of messages, and are only ever added to.
+type Options struct {
+	// KeyID is the id of the signing key in the key store, and keyId of the signature (ActivityPub).
+	KeyID string `json:"keyId,omitempty"`
+
+	// Job and ServerURL are the Sipher job name and the origin of the target URL's server.
+	Job       string `json:"job,omitempty"`
+	ServerURL string `json:"serverUrl,omitempty"`
+
+	// Priority: if a request names none, the activity's type decides.
+	Priority    Priority `json:"priority,omitempty"`
+	OrderingKey string   `json:"orderingKey,omitempty"`
+
+	// Coalesce is empty for none.
+	Coalesce       Coalesce `json:"coalesce,omitempty"`
+	CoalesceCreate bool     `json:"coalesceCreate,omitempty"`
+
+	// Notify asks for the event activity.done when all recipients are finished.
+	Notify bool `json:"notify,omitempty"`
+
+	// Metadata is a JSON object of the caller's that is returned wherever the activity is shown; empty for
+	// none.
+	Metadata string `json:"metadata,omitempty"`
+}
+
+type State string
+
+// Final states never change again, but a retry on request gives failed and dead recipients fresh attempts.
+const (
+	Queued     State = "queued"     // not tried yet
+	Retrying   State = "retrying"   // failed for now, its next try is on a queue
+	Parked     State = "parked"     // waits in the table for its host to come back
+	Delivered  State = "delivered"  // answered 2xx
+	Failed     State = "failed"     // refused for good
+	Dead       State = "dead"       // retries exhausted: in the dead-letter queue
+	Expired    State = "expired"    // not worth delivering any more
+	Redundant  State = "redundant"  // the inbox has this state already
+	Superseded State = "superseded" // a newer activity replaces it
+	Cancelled  State = "cancelled"  // stopped by the caller
+)
+
+// States lists all states.
+var States = []State{Queued, Retrying, Parked, Delivered, Failed, Dead, Expired, Redundant, Superseded, Cancelled}
+
+// Final reports whether the recipient needs no more work.
+func (s State) Final() bool {
+	switch s {
+	case Delivered, Failed, Dead, Expired, Redundant, Superseded, Cancelled:
+		return true
+	}
+	return false
+}

@@ -1,8 +1,10 @@
 package activity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
 )
 
 // lookup maps names to the ASCII that DNS is asked for (UTS #46, non-transitional,
@@ -133,4 +136,32 @@ func Authority(u *url.URL) (string, error) {
 		return host, nil
 	}
 	return host + ":" + strconv.FormatUint(port, 10), nil
+}
+
+// SiteOf names the site of a host, which usually has one owner: all hosts of a registrable domain
+// (https://publicsuffix.org), all ports of an address, all addresses of an IPv6 /64. The host is in
+// canonical form, with or without a port.
+func SiteOf(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if _, err := netip.ParseAddr(host); err == nil {
+		return NetworkOf(host)
+	}
+	// A public suffix has no registrable domain.
+	domain, _ := publicsuffix.EffectiveTLDPlusOne(host)
+	return cmp.Or(domain, host)
+}
+
+// NetworkOf returns the /64 of an IPv6 address, which has one owner; any other text stays as it is.
+func NetworkOf(host string) string {
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	if addr = addr.WithZone("").Unmap(); addr.Is6() {
+		return netip.PrefixFrom(addr, 64).Masked().String()
+	}
+	return addr.String()
 }

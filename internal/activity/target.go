@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/url"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -68,4 +70,73 @@ func HostOf(rawURL string) string {
 		return ""
 	}
 	return host
+}
+
+// Targets is a list of targets that is decoded fast if they are bare URLs, as almost all are: the list of a
+// large activity is decoded again for each step of its fan-out.
+type Targets []Target
+
+// UnmarshalJSON implements json.Unmarshaler. Bare URLs are parts of one string, so they stay in memory
+// together.
+func (ts *Targets) UnmarshalJSON(b []byte) error {
+	if urls, ok := bareURLs(b); ok {
+		*ts = urls
+		return nil
+	}
+	return json.Unmarshal(b, (*[]Target)(ts))
+}
+
+// bareURLs reads a list of strings without escapes and white space; ok is false for anything else.
+func bareURLs(b []byte) (ts Targets, ok bool) {
+	const begin, next, end = `["`, `","`, `"]`
+	list := string(b)
+	if !strings.HasPrefix(list, begin) || !strings.HasSuffix(list, end) || len(list) < len(begin)+len(end) ||
+		strings.IndexByte(list, '\\') >= 0 || !utf8.ValidString(list) {
+		return nil, false
+	}
+	list = list[len(begin) : len(list)-len(end)]
+	ts = make(Targets, 0, strings.Count(list, next)+1)
+	for more := true; more; {
+		var url string
+		url, list, more = strings.Cut(list, next)
+		if strings.IndexByte(url, '"') >= 0 {
+			return nil, false
+		}
+		ts = append(ts, Target{Inbox: url, Stands: 1})
+	}
+	return ts, true
+}
+
+// Header is a header that a caller adds to the requests of a delivery, such as Collection-Synchronization
+// (FEP-8fcf). Enqueue has checked that it is well formed and none that fedpost or HTTP itself needs.
+type Header struct {
+	Name  string `json:"n"`
+	Value string `json:"v"`
+	// Sign says that the signature covers the header.
+	Sign bool `json:"s,omitempty"`
+}
+
+// Headers is a list of headers as JSON; empty for none. As a string it can be compared like other values.
+type Headers string
+
+// NewHeaders returns hs as Headers.
+func NewHeaders(hs []Header) (Headers, error) {
+	if len(hs) == 0 {
+		return "", nil
+	}
+	b, err := json.Marshal(hs)
+	if err != nil {
+		return "", fmt.Errorf("encode headers: %w", err)
+	}
+	return Headers(b), nil
+}
+
+func (h Headers) List() (hs []Header, err error) {
+	if h == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(h), &hs); err != nil {
+		return nil, fmt.Errorf("decode headers: %w", err)
+	}
+	return hs, nil
 }

@@ -18,6 +18,7 @@ import (
 	"fedpost/internal/protocol"
 	"fedpost/internal/protocol/httpsign"
 	"fedpost/internal/protocol/outbound"
+	"fedpost/internal/protocol/retry"
 )
 
 // ContentType is the media type that Mastodon, Lemmy, PeerTube and Pixelfed send. Some proxies and
@@ -122,3 +123,19 @@ type forgetful struct{}
 
 func (forgetful) Form(string) (string, bool)             { return "", false }
 func (forgetful) RememberForm(string, string, time.Time) {}
+
+// Register returns the protocol's registration. p may be nil in processes that send nothing.
+func Register(p *Protocol, policy retry.Policy) protocol.Protocol {
+	r := protocol.Protocol{
+		Name: activity.ActivityPub,
+		Intake: protocol.Intake{
+			Body: protocol.JSON, Missing: "give the activity to deliver, a JSON object",
+			Inspector: inspector{}, Fields: []protocol.Field{protocol.KeyID}, Headers: true,
+		},
+		Delivery: protocol.Delivery{Policy: policy, Wait: outbound.MaxWait},
+	}
+	if p != nil {
+		r.Delivery.Sender = p
+	}
+	return r
+}

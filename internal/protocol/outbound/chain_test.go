@@ -276,7 +276,7 @@ func TestASessionIsResumedWhileItsCertificatesAreValid(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				k := newHTTP1(conn, &wire{Conn: conn}, raw)
+				k := &http1{conn: conn, raw: raw}
 				res, err := k.RoundTrip(r)
 				if err != nil {
 					return err

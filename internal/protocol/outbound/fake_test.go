@@ -79,15 +79,13 @@ func forever(start, text string, pause time.Duration) func(net.Conn) {
 
 // pipe lets client talk to serve within the process, so that synctest knows when all wait.
 func pipe(client *Client, serve func(net.Conn)) {
-	client.transport.(*pool).plain = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client.transport.(*pool).plain = func(context.Context, string) (dialled, error) {
 		ours, theirs := net.Pipe()
 		go func() {
 			defer theirs.Close()
 			serve(theirs)
 		}()
-		w := &wire{Conn: ours}
-		report(ctx, ours, w, nil)
-		return w, nil
+		return dialled{Conn: ours, raw: ours}, nil
 	}
 }
 

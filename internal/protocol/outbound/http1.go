@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,8 +12,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -20,10 +23,10 @@ import (
 // buffers only during a request. A connection of net/http has two goroutines and 8 KiB of buffers
 // also while it is unused.
 type http1 struct {
-	conn net.Conn
-	tls  *tls.Conn // below conn; nil: plain
-	raw  net.Conn  // the socket
-	over atomic.Bool
+	conn  net.Conn // TCP, or TLS above it
+	raw   net.Conn // the socket
+	over  atomic.Bool
+	wrote atomic.Bool // a part of the request under way was written
 }
 
 const (
@@ -41,12 +44,6 @@ var (
 )
 
 var errLongHeader = fmt.Errorf("the answer's header is longer than %d bytes", maxHeader)
-
-func newHTTP1(conn net.Conn, w *wire, raw net.Conn) *http1 {
-	c := &http1{conn: conn, raw: raw}
-	c.tls, _ = w.Conn.(*tls.Conn)
-	return c
-}
 
 // cut closes the socket, and so ends a request under way. Close of crypto/tls would wait for a
 // write under way: without end, if the host reads nothing.
@@ -80,18 +77,19 @@ func (c *http1) Reserve() error {
 	if c.over.Load() {
 		return net.ErrClosed
 	}
-	if c.tls == nil {
+	secure, ok := c.conn.(*tls.Conn)
+	if !ok {
 		return nil
 	}
 	// With a deadline in the past, Read returns what has arrived already. If crypto/tls answers
 	// it, that write fails, and so does every later one before a byte is sent.
-	if err := c.tls.SetDeadline(time.Unix(1, 0)); err != nil {
+	if err := secure.SetDeadline(time.Unix(1, 0)); err != nil {
 		return err
 	}
-	if _, err := c.conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := secure.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("unused connection: %w", errors.Join(err, io.EOF))
 	}
-	return c.tls.SetDeadline(time.Time{})
+	return secure.SetDeadline(time.Time{})
 }
 
 func (c *http1) Release() {}
@@ -99,9 +97,11 @@ func (c *http1) Release() {}
 // RoundTrip implements http.RoundTripper. The connection can be reused when the answer's body has
 // been read to its end and closed.
 func (c *http1) RoundTrip(r *http.Request) (*http.Response, error) {
-	x := &exchange{http1: c, ctx: r.Context(), limit: io.LimitedReader{R: c.conn, N: maxHeader}}
+	c.wrote.Store(false)
+	x := &exchange{http1: c, ctx: r.Context()}
+	x.limit = io.LimitedReader{R: incoming{x}, N: maxHeader}
 	if err := context.Cause(x.ctx); err != nil {
-		return nil, err
+		return nil, &unseenError{err}
 	}
 	x.keep = context.AfterFunc(x.ctx, c.cut)
 	if r.ContentLength > sentWhole {
@@ -113,13 +113,13 @@ func (c *http1) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}()
 	} else if err := c.write(r); err != nil {
-		return nil, x.fail(err)
+		return x.fail(r, 0, err)
 	}
 	x.reader = readers.Get().(*bufio.Reader)
 	x.reader.Reset(&x.limit)
-	res, err := x.answer(r)
+	res, status, err := x.answer(r)
 	if err != nil {
-		return nil, x.fail(err)
+		return x.fail(r, status, err)
 	}
 	x.limit.N = math.MaxInt64 // Client.Do bounds the body
 	x.body, x.last, res.Body = res.Body, res.Close || res.StatusCode == http.StatusSwitchingProtocols, x
@@ -129,7 +129,7 @@ func (c *http1) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (c *http1) write(r *http.Request) error {
 	w := writers.Get().(*bufio.Writer)
-	w.Reset(c.conn)
+	w.Reset(c)
 	err := r.Write(w)
 	if err == nil {
 		err = w.Flush()
@@ -139,12 +139,29 @@ func (c *http1) write(r *http.Request) error {
 	return err
 }
 
+// Write hides that the host has closed the connection: the host may have answered before it read the
+// whole request. Reading returns the answer or the end of the connection.
+func (c *http1) Write(p []byte) (int, error) {
+	n, err := c.conn.Write(p)
+	if n > 0 {
+		c.wrote.Store(true)
+	}
+	if err != nil {
+		c.over.Store(true)
+		if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+			return len(p), nil
+		}
+	}
+	return n, err
+}
+
 // exchange is a request under way, and the body of its answer.
 type exchange struct {
 	*http1
 	ctx    context.Context
 	keep   func() bool // stops cut; false: cut has run
 	sent   chan error  // receives the result of writing a long request; nil: it was written
+	failed error       // that statusLine got, and http.ReadResponse gets, too
 	limit  io.LimitedReader
 	reader *bufio.Reader // of limit; nil when the exchange has ended
 	body   io.Reader
@@ -152,32 +169,109 @@ type exchange struct {
 	last   bool // the connection takes no request after this one
 }
 
-// answer reads the header of the answer. Interim answers count towards its length.
-func (x *exchange) answer(r *http.Request) (*http.Response, error) {
+// incoming is what the host sends.
+type incoming struct{ *exchange }
+
+func (i incoming) Read(p []byte) (int, error) {
+	if err := i.failed; err != nil {
+		i.failed = nil
+		return 0, err
+	}
+	return i.conn.Read(p)
+}
+
+// answer reads the header of the answer. Interim answers count towards its length. If the answer cannot
+// be read, status is that of its status line; 0: none has come.
+func (x *exchange) answer(r *http.Request) (res *http.Response, status int, err error) {
 	for {
-		res, err := http.ReadResponse(x.reader, r)
+		status = x.statusLine()
+		res, err = http.ReadResponse(x.reader, r)
 		switch {
 		case err != nil && x.limit.N <= 0:
-			return nil, errLongHeader
+			return nil, status, errLongHeader
 		case err != nil:
-			return nil, err
-		case res.StatusCode < 100 || res.StatusCode >= 200 || res.StatusCode == http.StatusSwitchingProtocols:
-			return res, nil
+			return nil, status, err
+		case !interim(res.StatusCode):
+			return res, status, nil
 		}
 	}
 }
 
-// fail ends an exchange without an answer, and returns the reason.
-func (x *exchange) fail(err error) error {
+func interim(status int) bool {
+	return status >= 100 && status < 200 && status != http.StatusSwitchingProtocols
+}
+
+// statusLine waits for a line, and returns its status; 0: the line is not the status line of a final
+// answer, or does not end within the buffer of x.reader.
+func (x *exchange) statusLine() int {
+	for n := 1; ; n = x.reader.Buffered() + 1 {
+		_, err := x.reader.Peek(n)
+		seen, _ := x.reader.Peek(x.reader.Buffered())
+		line, _, ended := bytes.Cut(seen, []byte("\n"))
+		switch status := statusOf(line); {
+		case ended && !interim(status):
+			return status
+		case ended, errors.Is(err, bufio.ErrBufferFull):
+			return 0
+		case err != nil:
+			x.failed = err
+			return 0
+		}
+	}
+}
+
+// statusOf returns the status of a status line (RFC 9112, section 4); 0: line is none. It
+// takes what net/http takes, such as several spaces before the status.
+func statusOf(line []byte) int {
+	version, rest, ok := bytes.Cut(bytes.TrimSuffix(line, []byte("\r")), []byte(" "))
+	if _, _, valid := http.ParseHTTPVersion(string(version)); !ok || !valid {
+		return 0
+	}
+	code, _, _ := bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
+	status, err := strconv.Atoi(string(code))
+	if len(code) != 3 || err != nil || status < 100 {
+		return 0
+	}
+	return status
+}
+
+// fail ends an exchange whose answer cannot be read: see pool.RoundTrip.
+func (x *exchange) fail(r *http.Request, status int, err error) (*http.Response, error) {
 	unsent := x.end(false)
 	switch cause := context.Cause(x.ctx); {
 	case cause != nil:
-		return cause
+		err = cause
 	case unsent != nil && !errors.Is(unsent, net.ErrClosed):
-		return unsent
+		err = unsent
 	}
-	return err
+	switch {
+	case status != 0:
+		return answered(r, status, err), nil
+	case !x.wrote.Load():
+		return nil, &unseenError{err}
+	case x.limit.N == maxHeader && x.ctx.Err() == nil && !theirs(err):
+		return nil, fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	return nil, err
 }
+
+// theirs reports whether the connection or the host is the cause of err, and not this machine.
+func theirs(err error) bool {
+	return !errors.Is(err, net.ErrClosed) && (is[net.Error](err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
+}
+
+// answered returns an answer of which only the status is known.
+func answered(r *http.Request, status int, err error) *http.Response {
+	return &http.Response{
+		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header), Body: io.NopCloser(broken{err}), ContentLength: -1, Request: r,
+	}
+}
+
+// broken is a body that cannot be read.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
 func (x *exchange) Read(p []byte) (int, error) {
 	if x.reader == nil {
@@ -196,13 +290,13 @@ func (x *exchange) Read(p []byte) (int, error) {
 // Close ends the exchange, and closes the connection if a part of the answer is unread.
 func (x *exchange) Close() error {
 	if x.reader != nil {
-		_ = x.end(x.whole && !x.last && x.reader.Buffered() == 0 && x.wrote())
+		_ = x.end(x.whole && !x.last && x.reader.Buffered() == 0 && x.wroteAll())
 	}
 	return nil
 }
 
-// wrote reports whether the request was sent whole.
-func (x *exchange) wrote() bool {
+// wroteAll reports whether the request was sent whole.
+func (x *exchange) wroteAll() bool {
 	if x.sent == nil {
 		return true
 	}

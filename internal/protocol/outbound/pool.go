@@ -60,9 +60,10 @@ type hostConns struct {
 type kept struct {
 	host string
 	conn client
-	wire *wire    // of HTTP/1, which takes one request at a time; nil for HTTP/2
 	raw  net.Conn // the socket
-	// meter bounds what the host sends on HTTP/2; nil for HTTP/1, whose answers are bounded.
+	// http2: several requests at once. Then meter bounds what the host sends; answers on HTTP/1 are
+	// bounded.
+	http2 bool
 	meter *meter
 
 	// Guarded by pool.mu.
@@ -73,8 +74,8 @@ type kept struct {
 	inSpare *list.Element // in pool.spare
 }
 
-// client sends requests on a connection: *http1, or *http.ClientConn for HTTP/2. A request
-// needs a reservation, which RoundTrip and Release end.
+// client sends requests on a connection: *http1 or h2. A request needs a reservation, which RoundTrip
+// and Release end. An error of RoundTrip is an *unseenError if the host has not read the request.
 type client interface {
 	http.RoundTripper
 	Reserve() error
@@ -84,13 +85,22 @@ type client interface {
 	Close() error
 }
 
-type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+type dialer func(ctx context.Context, address string) (dialled, error)
+
+// dialled is a new connection: TCP, or TLS above it.
+type dialled struct {
+	net.Conn
+	raw   net.Conn // the socket
+	meter *meter   // below TLS; nil: none
+}
 
 func newPool(d *tlsDialer, t *http.Transport, s sessions, now func() time.Time, most int) *pool {
-	return &pool{
-		transport: t, plain: d.dialPlain, secure: d.DialContext, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*hostConns),
+	p := &pool{
+		transport: t, plain: d.plain, secure: d.secure, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*hostConns),
 		first: firstWait, patience: busyWait, pause: func() { time.Sleep(settleStep) },
 	}
+	d.ticket = func(address string, came bool) { p.ticket("https://"+address, came) }
+	return p
 }
 
 // get returns a connection for a request, and whether it is new. The caller hands it to put once.
@@ -122,7 +132,7 @@ func (p *pool) get(ctx context.Context, scheme, address string) (k *kept, fresh 
 		return nil, false, err
 	}
 	k.host = host
-	if k.wire == nil {
+	if k.http2 {
 		p.share(k)
 	}
 	return k, true, nil
@@ -162,7 +172,7 @@ func (p *pool) lend(k *kept) {
 		p.hosts[k.host].out++
 	}
 	p.unlist(k)
-	if k.wire != nil {
+	if !k.http2 {
 		p.withdraw(k)
 	}
 }
@@ -181,9 +191,6 @@ func (p *pool) share(k *kept) {
 }
 
 func (p *pool) begin(k *kept) {
-	if k.wire != nil {
-		k.wire.begin()
-	}
 	if k.meter != nil && p.answer > 0 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -216,7 +223,7 @@ func (p *pool) put(k *kept) {
 		if h.idle() > 0 {
 			k.inSpare = p.spare.PushBack(k)
 		}
-		if k.wire != nil {
+		if !k.http2 {
 			h.free = append(h.free, k)
 		}
 		k.since = p.now().Round(0)
@@ -356,5 +363,5 @@ func (k *kept) close() {
 }
 
 func (k *kept) usable() bool {
-	return k.conn.Err() == nil && k.conn.Available() > 0 && (k.wire == nil || k.wire.end())
+	return k.conn.Err() == nil && k.conn.Available() > 0
 }

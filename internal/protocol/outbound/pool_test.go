@@ -86,11 +86,11 @@ func TestKeptConnectionsMakeRoom(t *testing.T) {
 	}
 	p := client.transport.(*pool)
 	dial := p.plain
-	p.plain = func(ctx context.Context, network, address string) (net.Conn, error) {
+	p.plain = func(ctx context.Context, _ string) (dialled, error) {
 		if p.idle.Len() > 0 {
-			return nil, &net.OpError{Op: "dial", Err: syscall.EMFILE}
+			return dialled{}, &net.OpError{Op: "dial", Err: syscall.EMFILE}
 		}
-		return dial(ctx, network, s.Listener.Addr().String())
+		return dial(ctx, s.Listener.Addr().String())
 	}
 	if _, err := post(t, client, "http://127.0.0.2:1/inbox"); err != nil {
 		t.Error(err)
@@ -144,15 +144,14 @@ func TestARequestOfWhichNothingWentOutIsSentOnAnotherConnection(t *testing.T) {
 	dials := 0
 	var kept, fresh atomic.Bool // which connections are deaf
 	dial := p.plain
-	p.plain = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
+	p.plain = func(ctx context.Context, address string) (dialled, error) {
+		conn, err := dial(ctx, address)
 		if err == nil {
 			gone := &kept
 			if dials++; dials > 1 {
 				gone = &fresh
 			}
-			w := conn.(*wire)
-			w.Conn = deaf{w.Conn, gone}
+			conn.Conn = deaf{conn.Conn, gone}
 		}
 		return conn, err
 	}
@@ -257,17 +256,16 @@ func TestHTTP2EndsWithAHostThatReadsNothing(t *testing.T) {
 	cert, authorities := certificate(t)
 	client := trial(t, func(c *Config) { c.Timeout = 200 * time.Millisecond })
 	// A pipe has no buffer: what is written waits until it is read.
-	client.transport.(*pool).secure = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client.transport.(*pool).secure = func(ctx context.Context, _ string) (dialled, error) {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { theirs.Close() })
 		host := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}, SessionTicketsDisabled: true})
 		go func() { _ = host.Handshake() }()
 		conn := tls.Client(ours, &tls.Config{RootCAs: authorities, ServerName: "a.hosts.test", NextProtos: []string{"h2"}})
 		if err := conn.HandshakeContext(ctx); err != nil {
-			return nil, err
+			return dialled{}, err
 		}
-		report(ctx, ours, nil, nil)
-		return conn, nil
+		return dialled{Conn: conn, raw: ours}, nil
 	}
 	done := make(chan error)
 	go func() {

@@ -94,12 +94,11 @@ func (t *tunnel) dial(ctx context.Context, address string) (net.Conn, error) {
 		ask = t.socks
 	}
 	err = ask(ctx, conn, address)
-	var unreached *unreachedError
 	switch {
 	case err == nil:
 		t.made.Add(1)
 		return conn, nil
-	case errors.As(err, &unreached):
+	case is[*unreachedError](err):
 	case ctx.Err() != nil && made != t.made.Load():
 		err = &unreachedError{"did not connect in time", ErrTimeout}
 	default:

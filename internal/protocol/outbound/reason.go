@@ -52,8 +52,7 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 		}
 		return fmt.Errorf("%w: %w", ErrTimeout, err)
 	}
-	var network *net.OpError
-	if t.sent.Load() && ReasonOf(err) == outcome.OtherTrouble && !errors.As(err, &network) {
+	if t.sent.Load() && ReasonOf(err) == outcome.OtherTrouble && !is[*net.OpError](err) {
 		// net/http has no type for most of what can be wrong with an answer.
 		return &InvalidAnswerError{Err: err}
 	}
@@ -64,8 +63,8 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 // error has no type for this, so its text is compared.
 func full(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
-		var dns *net.DNSError
-		if errors.Is(err, errno) || errors.As(err, &dns) && strings.HasSuffix(dns.Err, errno.Error()) {
+		dns, ok := errors.AsType[*net.DNSError](err)
+		if errors.Is(err, errno) || ok && strings.HasSuffix(dns.Err, errno.Error()) {
 			return true
 		}
 	}
@@ -73,7 +72,7 @@ func full(err error) bool {
 }
 
 // streamError stands for net/http's unexported error for an HTTP/2 stream that was reset.
-// errors.As fills any struct that has the same fields from that error.
+// errors.AsType fills any struct that has the same fields from that error.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -95,30 +94,26 @@ func Failure(err error) outcome.Outcome {
 	return o
 }
 
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 // ReasonOf classifies an error of Client.Do; an error that wraps ErrStopped is OtherTrouble.
 func ReasonOf(err error) outcome.Reason {
-	var (
-		blocked *BlockedError
-		request *RequestError
-		invalid *InvalidAnswerError
-		dns     *net.DNSError
-		hand    *TLSError
-		op      *net.OpError
-		timeout interface{ Timeout() bool }
-		stream  streamError
-	)
-	switch {
+	var timeout interface{ Timeout() bool }
+	switch op, _ := errors.AsType[*net.OpError](err); {
 	case err == nil:
 		return outcome.ReasonNone
 	case errors.Is(err, ErrStopped):
 		return outcome.OtherTrouble
-	case errors.As(err, &blocked):
+	case is[*BlockedError](err):
 		return outcome.BlockedAddr
-	case errors.As(err, &request):
+	case is[*RequestError](err):
 		return outcome.BadRequest
-	case errors.As(err, &invalid):
+	case is[*InvalidAnswerError](err):
 		return outcome.InvalidAnswer
-	case errors.As(err, &dns):
+	case is[*net.DNSError](err):
 		// Before the time-outs: a resolver that does not answer is a DNS failure.
 		return outcome.DNS
 	case errors.Is(err, ErrTimeout):
@@ -132,10 +127,10 @@ func ReasonOf(err error) outcome.Reason {
 		return outcome.ConnReset
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return outcome.Timeout
-	case errors.As(err, &hand), errors.As(err, &op) && op.Op == "remote error":
+	case is[*TLSError](err), op != nil && op.Op == "remote error":
 		// crypto/tls says "remote error" for an alert that the host has sent.
 		return outcome.TLS
-	case errors.As(err, &stream), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case is[streamError](err), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return outcome.ConnReset
 	}
 	return outcome.OtherTrouble

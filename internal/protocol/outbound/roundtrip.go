@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -58,8 +59,7 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err == nil {
 			return res, nil
 		}
-		var again *unseenError
-		if n >= resends || fresh && k.wire != nil || !errors.As(err, &again) || r.Context().Err() != nil {
+		if n >= resends || fresh && !k.http2 || !is[*unseenError](err) || r.Context().Err() != nil {
 			return nil, err
 		}
 	}
@@ -72,13 +72,6 @@ func (e *unseenError) Unwrap() error { return e.error }
 
 // send sends r on k, and returns k to the pool when the answer's body is closed.
 func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
-	var headers *atomic.Bool // of HTTP/2: an HTTP/1 connection's wire knows
-	if k.wire == nil {
-		headers = new(atomic.Bool)
-		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-			WroteHeaders: func() { headers.Store(true) },
-		}))
-	}
 	if r.GetBody != nil {
 		body, err := r.GetBody()
 		if err != nil {
@@ -90,40 +83,31 @@ func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
 	}
 	p.begin(k)
 	res, err := k.conn.RoundTrip(r)
-	switch {
-	case err == nil && res.StatusCode == http.StatusSwitchingProtocols:
-		// The body would be the connection itself, which has no end and ignores the
-		// request's context.
-		_ = res.Body.Close()
-		res.Body = http.NoBody
-		fallthrough
-	case err == nil:
-		res.Body = &lease{ReadCloser: res.Body, done: func() { p.put(k) }}
-		return res, nil
+	if err != nil {
+		p.put(k)
+		return nil, err
 	}
-	defer p.put(k)
-	if k.wire == nil {
-		return nil, unseen(err, headers.Load())
-	}
-	wrote, heard, status := k.wire.state()
-	switch {
-	case status != 0:
-		return answered(r, status, err), nil
-	case !wrote:
-		return nil, &unseenError{err}
-	case !heard && r.Context().Err() == nil && !theirs(err):
-		return nil, fmt.Errorf("%w: %w", ErrStopped, err)
-	}
-	return nil, err
+	res.Body = &lease{ReadCloser: res.Body, done: func() { p.put(k) }}
+	return res, nil
 }
 
-// unseen wraps err if it says that the host has not read a request on HTTP/2.
-func unseen(err error, wrote bool) error {
-	var stream streamError
-	if !wrote || errors.As(err, &stream) && stream.Code == refusedStream || err.Error() == goneAway {
-		return &unseenError{err}
+// h2 sends requests on an HTTP/2 connection.
+type h2 struct{ *http.ClientConn }
+
+// RoundTrip implements http.RoundTripper. Its error is an *unseenError if the host has not read r.
+func (c h2) RoundTrip(r *http.Request) (*http.Response, error) {
+	var wrote atomic.Bool
+	res, err := c.ClientConn.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		WroteHeaders: func() { wrote.Store(true) },
+	})))
+	if err == nil {
+		return res, nil
 	}
-	return err
+	stream, reset := errors.AsType[streamError](err)
+	if !wrote.Load() || reset && stream.Code == refusedStream || err.Error() == goneAway {
+		err = &unseenError{err}
+	}
+	return nil, err
 }
 
 const (
@@ -132,28 +116,6 @@ const (
 	// last one that the host's GOAWAY names.
 	goneAway = "http2: Transport received Server's graceful shutdown GOAWAY"
 )
-
-// theirs reports whether the connection or the host is the cause of err, and not this machine.
-func theirs(err error) bool {
-	if errors.Is(err, net.ErrClosed) {
-		return false
-	}
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-// answered returns an answer of which only the status is known.
-func answered(r *http.Request, status int, err error) *http.Response {
-	return &http.Response{
-		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: make(http.Header), Body: io.NopCloser(broken{err}), ContentLength: -1, Request: r,
-	}
-}
-
-// broken is a body that cannot be read.
-type broken struct{ err error }
-
-func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
 // lease returns a connection to the pool when the answer's body is closed.
 type lease struct {
@@ -179,26 +141,21 @@ func port(scheme, port string) string {
 }
 
 func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) {
-	host := scheme + "://" + address
-	d := &dialled{ticket: func(came bool) { p.ticket(host, came) }}
-	ctx = context.WithValue(ctx, dialledKey{}, d)
 	dial := p.plain
 	if scheme == "https" {
 		dial = p.secure
 	}
-	conn, err := dial(ctx, "tcp", address)
+	d, err := dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	k := &kept{wire: d.wire, raw: d.raw, meter: d.meter, users: 1}
-	if k.wire != nil {
-		k.conn = newHTTP1(conn, k.wire, k.raw)
-		return k, nil
+	secure, ok := d.Conn.(*tls.Conn)
+	if !ok || secure.ConnectionState().NegotiatedProtocol != "h2" {
+		return &kept{conn: &http1{conn: d.Conn, raw: d.raw}, raw: d.raw, users: 1}, nil
 	}
-	d.conn = conn
-	c, err := p.transport.NewClientConn(ctx, scheme, address)
+	c, err := p.transport.NewClientConn(context.WithValue(ctx, secureKey{}, secure), scheme, address)
 	if err != nil {
-		_ = conn.Close()
+		_ = secure.Close()
 		return nil, err
 	}
 	if err := c.Reserve(); err != nil {
@@ -206,33 +163,15 @@ func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) 
 		_ = c.Close()
 		return nil, fmt.Errorf("%w: %w", err, io.EOF)
 	}
-	k.conn = c
-	return k, nil
+	return &kept{conn: h2{c}, raw: d.raw, http2: true, meter: d.meter, users: 1}, nil
 }
 
-// dialled carries what a dialer knows to the pool, and an HTTP/2 connection to net/http.
-type dialled struct {
-	conn  net.Conn
-	raw   net.Conn
-	wire  *wire
-	meter *meter
-	// ticket is called with true when the host has sent a TLS session ticket, and with false
-	// when it has refused an earlier one.
-	ticket func(came bool)
-}
+type secureKey struct{}
 
-type dialledKey struct{}
-
-func report(ctx context.Context, raw net.Conn, w *wire, m *meter) {
-	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
-		d.raw, d.wire, d.meter = raw, w, m
-	}
-}
-
-// handOver is the DialTLSContext of the transport.
+// handOver is the DialTLSContext of the transport: dial has made the connection.
 func handOver(ctx context.Context, _, _ string) (net.Conn, error) {
-	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok && d.conn != nil {
-		return d.conn, nil
+	if secure, ok := ctx.Value(secureKey{}).(*tls.Conn); ok {
+		return secure, nil
 	}
 	return nil, errors.New("net/http dials no connection by itself")
 }

@@ -25,37 +25,28 @@ type tlsDialer struct {
 	timeout   time.Duration
 	semaphore *semaphore
 	proven    func(host string) bool
+	// ticket, if set, is called with true when a host has sent a TLS session ticket, and with false when
+	// it has refused an earlier one.
+	ticket func(address string, came bool)
 }
 
-func (d *tlsDialer) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
-	raw, err := d.dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	w := &wire{Conn: raw}
-	report(ctx, raw, w, nil)
-	return w, nil
+func (d *tlsDialer) plain(ctx context.Context, address string) (dialled, error) {
+	raw, err := d.dialer.DialContext(ctx, "tcp", address)
+	return dialled{Conn: raw, raw: raw}, err
 }
 
-// DialContext connects with TLS. For HTTP/2 it returns a *tls.Conn, by which net/http recognises it.
-func (d *tlsDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	raw, err := d.dialer.DialContext(ctx, network, address)
+func (d *tlsDialer) secure(ctx context.Context, address string) (dialled, error) {
+	raw, err := d.dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, err
+		return dialled{}, err
 	}
 	m := newMeter(raw)
 	conn, err := d.handshake(ctx, m, address)
 	if err != nil {
 		raw.Close()
-		return nil, &TLSError{Err: err}
+		return dialled{}, &TLSError{Err: err}
 	}
-	if conn.ConnectionState().NegotiatedProtocol == "h2" {
-		report(ctx, raw, nil, m)
-		return conn, nil
-	}
-	w := &wire{Conn: conn}
-	report(ctx, raw, w, nil)
-	return w, nil
+	return dialled{conn, raw, m}, nil
 }
 
 // handshake waits for a permit to compute; then the time for the handshake begins. An error wraps
@@ -70,11 +61,11 @@ func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string)
 	certificates := &certificates{config: config}
 	config.InsecureSkipVerify = true // VerifyConnection verifies
 	config.VerifyConnection = certificates.verify
-	tickets := tickets{ClientSessionCache: config.ClientSessionCache, certificates: certificates}
-	if d, ok := ctx.Value(dialledKey{}).(*dialled); ok {
-		tickets.ticket = d.ticket
-	}
-	config.ClientSessionCache = tickets
+	config.ClientSessionCache = tickets{config.ClientSessionCache, certificates, func(came bool) {
+		if d.ticket != nil {
+			d.ticket(address, came)
+		}
+	}}
 	computing := &computing{Conn: raw, ctx: ctx, semaphore: d.semaphore, purpose: d.purpose(address)}
 	conn := tls.Client(computing, config)
 	if err := computing.begin(); err != nil {
@@ -96,4 +87,66 @@ func (d *tlsDialer) purpose(address string) purpose {
 		return begun
 	}
 	return handshake
+}
+
+// Bounds of the TLS sessions that are kept, one for each host.
+const (
+	mostSessions = 2048
+	// mostSession is for the size of one, in bytes. It holds all certificates that the host has
+	// sent: some 6 KB as a rule, but up to 300 KB, with which a stranger could fill the memory.
+	mostSession = 16 << 10
+)
+
+// sessions is a cache without sessions that are too large. Their hosts get a full handshake each
+// time.
+type sessions struct{ tls.ClientSessionCache }
+
+func (s sessions) Put(key string, cs *tls.ClientSessionState) {
+	if cs != nil && sizeOf(cs) > mostSession {
+		cs = nil // removes an earlier one, whose ticket may be used up
+	}
+	s.ClientSessionCache.Put(key, cs)
+}
+
+// tickets is the cache for one connection. It returns only sessions whose certificates are valid,
+// and reports the host's tickets to the pool.
+type tickets struct {
+	tls.ClientSessionCache
+	certificates *certificates
+	ticket       func(came bool)
+}
+
+func (t tickets) Get(key string) (*tls.ClientSessionState, bool) {
+	cs, ok := t.ClientSessionCache.Get(key)
+	if ok && cs != nil && !t.certificates.resumable(cs) {
+		t.Put(key, nil)
+		return nil, false
+	}
+	return cs, ok
+}
+
+func (t tickets) Put(key string, cs *tls.ClientSessionState) {
+	if cs != nil {
+		t.certificates.save(cs)
+	}
+	t.ClientSessionCache.Put(key, cs)
+	t.ticket(cs != nil)
+}
+
+func (s sessions) has(host string) bool {
+	cs, ok := s.Get(host)
+	return ok && cs != nil
+}
+
+// sizeOf is the encoded size of a session; too large if it cannot be encoded.
+func sizeOf(cs *tls.ClientSessionState) int {
+	ticket, state, err := cs.ResumptionState()
+	if err != nil || state == nil {
+		return mostSession + 1
+	}
+	b, err := state.Bytes()
+	if err != nil {
+		return mostSession + 1
+	}
+	return len(ticket) + len(b)
 }

@@ -67,7 +67,7 @@ func unread(t *testing.T, client *Client, answer func(n int32, host *tls.Conn, r
 	t.Helper()
 	cert, authorities := certificate(t)
 	var connections atomic.Int32
-	client.transport.(*pool).secure = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client.transport.(*pool).secure = func(ctx context.Context, _ string) (dialled, error) {
 		ours, theirs := net.Pipe()
 		go func() {
 			together := &gathering{Conn: theirs}
@@ -82,11 +82,9 @@ func unread(t *testing.T, client *Client, answer func(n int32, host *tls.Conn, r
 		}()
 		conn := tls.Client(ours, &tls.Config{RootCAs: authorities, ServerName: "a.hosts.test"})
 		if err := conn.HandshakeContext(ctx); err != nil {
-			return nil, err
+			return dialled{}, err
 		}
-		w := &wire{Conn: conn}
-		report(ctx, ours, w, nil)
-		return w, nil
+		return dialled{Conn: conn, raw: ours}, nil
 	}
 }
 
@@ -157,7 +155,7 @@ func TestAnUnusedHTTP2ConnectionIsLeftAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cert, authorities := certificate(t)
 		client := trial(t, nil)
-		client.transport.(*pool).secure = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		client.transport.(*pool).secure = func(ctx context.Context, _ string) (dialled, error) {
 			ours, theirs := net.Pipe()
 			go func() {
 				host := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}, SessionTicketsDisabled: true})
@@ -183,10 +181,9 @@ func TestAnUnusedHTTP2ConnectionIsLeftAtOnce(t *testing.T) {
 			}()
 			conn := tls.Client(ours, &tls.Config{RootCAs: authorities, ServerName: "a.hosts.test", NextProtos: []string{"h2"}})
 			if err := conn.HandshakeContext(ctx); err != nil {
-				return nil, err
+				return dialled{}, err
 			}
-			report(ctx, ours, nil, nil)
-			return conn, nil
+			return dialled{Conn: conn, raw: ours}, nil
 		}
 		if a, err := post(t, client, "https://a.hosts.test/inbox"); err != nil || a.Status != http.StatusAccepted {
 			t.Fatalf("%+v %v", a, err)

@@ -175,7 +175,7 @@ const (
 // any time, and only reading them shows whether the last is a GOAWAY.
 func (p *pool) ended(k *kept) bool {
 	gone := hungUp(k.raw)
-	if k.wire != nil || !gone {
+	if !k.http2 || !gone {
 		return gone
 	}
 	for range settleMost {

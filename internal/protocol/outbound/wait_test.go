@@ -89,17 +89,15 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{client: trial(t, nil), begun: time.Now()}
 	s.pool = s.client.transport.(*pool)
-	s.pool.secure = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	s.pool.secure = func(ctx context.Context, _ string) (dialled, error) {
 		if n := s.dials.Add(1); s.dial != nil {
 			if err := s.dial(ctx, n); err != nil {
-				return nil, err
+				return dialled{}, err
 			}
 		}
 		ours, theirs := net.Pipe()
 		go s.serve(theirs)
-		w := &wire{Conn: ours}
-		report(ctx, ours, w, nil)
-		return w, nil
+		return dialled{Conn: ours, raw: ours}, nil
 	}
 	return s
 }

@@ -102,12 +102,12 @@ func TestNothingTouchesAConnectionThatHasJustAnswered(t *testing.T) {
 // heard makes a dialer's connections call then, once, when an answer has come that nobody has seen
 // yet.
 func heard(dial dialer, then *atomic.Pointer[func()]) dialer {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
+	return func(ctx context.Context, address string) (dialled, error) {
+		conn, err := dial(ctx, address)
+		if err == nil {
+			conn.Conn = hearing{conn.Conn, then}
 		}
-		return hearing{conn, then}, nil
+		return conn, err
 	}
 }
 

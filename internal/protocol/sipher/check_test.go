@@ -56,13 +56,48 @@ func (b *bed) down() {
 	}
 }
 
-func (b *bed) check() peers.Report {
+// run is what a run of checks did: how many servers it asked, and how many are healthy again, or exhausted.
+type run struct{ asked, healthy, exhausted int }
+
+func (b *bed) check() run {
 	b.t.Helper()
-	r, err := b.proto.Check(b.t.Context())
+	r := run{asked: -len(b.net.Asked())}
+	before := map[string]peers.Server{}
+	for _, s := range b.servers() {
+		before[s.URL] = s
+	}
+	if err := b.proto.Check(b.t.Context(), b.Now()); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, s := range b.servers() {
+		if s.IsHealthy && !before[s.URL].IsHealthy {
+			r.healthy++
+		}
+		if s.Exhausted && !before[s.URL].Exhausted {
+			r.exhausted++
+		}
+	}
+	r.asked += len(b.net.Asked())
+	return r
+}
+
+func (b *bed) servers() []peers.Server {
+	b.t.Helper()
+	all, err := b.store.Servers(b.t.Context())
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return r
+	return all
+}
+
+// due are the checks of the next day.
+func (b *bed) due() []peers.Check {
+	b.t.Helper()
+	due, err := b.store.DueChecks(b.t.Context(), b.Now().Add(24*time.Hour), 1000)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return due
 }
 
 func TestFiveChecksWithLinearDelaysThenExhausted(t *testing.T) {
@@ -71,14 +106,14 @@ func TestFiveChecksWithLinearDelaysThenExhausted(t *testing.T) {
 	for n := range peers.MaxChecks {
 		wait := time.Duration(5+10*n) * time.Minute
 		b.advance(wait - time.Second)
-		if got := b.check(); got != (peers.Report{}) {
+		if got := b.check(); got != (run{}) {
 			t.Fatalf("check %d was run early: %+v", n, got)
 		}
 		b.advance(time.Second)
 		got := b.check()
-		wanted := peers.Report{Checked: 1}
+		wanted := run{asked: 1}
 		if n == peers.MaxChecks-1 {
-			wanted.Exhausted = 1
+			wanted.exhausted = 1
 		}
 		if got != wanted {
 			t.Errorf("check %d: %+v", n, got)
@@ -91,13 +126,13 @@ func TestFiveChecksWithLinearDelaysThenExhausted(t *testing.T) {
 		t.Error("exhaustion is not warned of")
 	}
 	b.advance(24 * time.Hour)
-	if got := b.check(); got != (peers.Report{}) {
+	if got := b.check(); got != (run{}) {
 		t.Errorf("checked after exhaustion: %+v", got)
 	}
 	// The next delivery that fails begins anew.
 	b.attempt(postJob(), 1)
 	b.advance(5 * time.Minute)
-	if got := b.check(); got != (peers.Report{Checked: 1}) || b.server(urlB).Attempts != 1 {
+	if got := b.check(); got != (run{asked: 1}) || b.server(urlB).Attempts != 1 {
 		t.Errorf("the check reports %+v, and the server is %+v; want 1 checked, and 1 attempt", got, b.server(urlB))
 	}
 }
@@ -109,7 +144,7 @@ func TestServerThatAnswersIsHealthyAgain(t *testing.T) {
 	b.check()
 	b.net.Join(b.b)
 	b.advance(15 * time.Minute)
-	if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) {
+	if got := b.check(); got != (run{asked: 1, healthy: 1}) {
 		t.Errorf("the check reports %+v, want 1 checked and healthy", got)
 	}
 	s := b.server(urlB)
@@ -120,7 +155,7 @@ func TestServerThatAnswersIsHealthyAgain(t *testing.T) {
 		t.Errorf("B saw %v", got)
 	}
 	b.advance(24 * time.Hour)
-	if got := b.check(); got != (peers.Report{}) {
+	if got := b.check(); got != (run{}) {
 		t.Errorf("checked a healthy server: %+v", got)
 	}
 }
@@ -131,7 +166,7 @@ func TestAnAnswerOtherThan2xxIsAFailedCheck(t *testing.T) {
 	b.net.Join(b.b)
 	b.b.Discover(sipherpeer.Discovery{Status: 503})
 	b.advance(5 * time.Minute)
-	if got := b.check(); got != (peers.Report{Checked: 1}) || b.server(urlB).Attempts != 1 {
+	if got := b.check(); got != (run{asked: 1}) || b.server(urlB).Attempts != 1 {
 		t.Errorf("the check reports %+v, and the server has %d attempts; want 1 checked, and 1 attempt", got, b.server(urlB).Attempts)
 	}
 }
@@ -150,28 +185,25 @@ func TestChecksAreSkippedWithoutError(t *testing.T) {
 			if _, err := b.store.ScheduleCheck(t.Context(), peers.Check{ServerURL: urlB, DueAt: b.Now()}); err != nil {
 				t.Fatal(err)
 			}
-			if got := b.check(); got != (peers.Report{Skipped: 1}) || len(b.net.Asked()) > 0 {
-				t.Errorf("%+v, asked %v", got, b.net.Asked())
-			}
-			if got := b.check(); got != (peers.Report{}) {
-				t.Errorf("again: %+v", got)
+			if got := b.check(); got != (run{}) || len(b.net.Asked()) > 0 || len(b.due()) > 0 {
+				t.Errorf("%+v, asked %v, left %v", got, b.net.Asked(), b.due())
 			}
 		})
 	}
 }
 
 func TestPolicyOverrideAllowsAndForbidsChecks(t *testing.T) {
-	for override, wanted := range map[string]peers.Report{
-		`{"TIMEOUT":{"directHealthCheckable":false}}`: {Skipped: 1},
-		`{"TIMEOUT":{"proxyEligible":true}}`:          {Checked: 1, Healthy: 1},
+	for override, wanted := range map[string]run{
+		`{"TIMEOUT":{"directHealthCheckable":false}}`: {},
+		`{"TIMEOUT":{"proxyEligible":true}}`:          {asked: 1, healthy: 1},
 	} {
 		b := newBed(t, policies(t, override))
 		b.insert(b.b, func(s *peers.Server) { s.IsHealthy, s.Reason = false, peers.TimedOut })
 		if _, err := b.store.ScheduleCheck(t.Context(), peers.Check{ServerURL: urlB, DueAt: b.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.check(); got != wanted {
-			t.Errorf("%s: %+v", override, got)
+		if got := b.check(); got != wanted || len(b.due()) > 0 {
+			t.Errorf("%s: %+v, left %v", override, got, b.due())
 		}
 	}
 }
@@ -215,7 +247,7 @@ func TestOverlappingRunsMakeOneCheckOfIt(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if _, err := b.proto.Check(t.Context()); err != nil {
+			if err := b.proto.Check(t.Context(), b.Now()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -231,14 +263,14 @@ func TestARunThatDiesIsRepeatedAfterItsLease(t *testing.T) {
 	b.down()
 	b.advance(5 * time.Minute)
 	broken := sipherWith(b, &outage{Store: b.store, verb: "CountCheck", err: fmt.Errorf("table is down")})
-	if _, err := broken.Check(t.Context()); err == nil {
+	if err := broken.Check(t.Context(), b.Now()); err == nil {
 		t.Error("the outage is not reported")
 	}
-	if got := b.check(); got != (peers.Report{}) {
+	if got := b.check(); got != (run{}) {
 		t.Errorf("taken up while the lease runs: %+v", got)
 	}
 	b.advance(time.Minute)
-	if got := b.check(); got != (peers.Report{Checked: 1}) || b.server(urlB).Attempts != 1 {
+	if got := b.check(); got != (run{asked: 1}) || b.server(urlB).Attempts != 1 {
 		t.Errorf("the check reports %+v, and the server is %+v; want 1 checked, and 1 attempt", got, b.server(urlB))
 	}
 }
@@ -248,7 +280,7 @@ func TestACrashBeforeTheNextScheduleLosesNoCheck(t *testing.T) {
 	b.down()
 	b.advance(5 * time.Minute)
 	broken := sipherWith(b, &outage{Store: b.store, verb: "ScheduleCheck", err: fmt.Errorf("table is down")})
-	if _, err := broken.Check(t.Context()); err == nil {
+	if err := broken.Check(t.Context(), b.Now()); err == nil {
 		t.Error("the outage is not reported")
 	}
 	b.advance(time.Minute)
@@ -311,20 +343,16 @@ func TestProbesRunThreeAtATimeUnlessConfigured(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		done := make(chan peers.Report)
-		go func() {
-			r, err := b.proto.Check(context.WithoutCancel(t.Context()))
-			if err != nil {
-				t.Error(err)
-			}
-			done <- r
-		}()
+		done := make(chan error)
+		go func() { done <- b.proto.Check(context.WithoutCancel(t.Context()), b.Now()) }()
 		for range wanted {
 			<-c.arrived
 		}
 		close(c.release)
-		if r := <-done; r.Healthy != servers || c.most != wanted {
-			t.Errorf("%+v, %d at once, want %d", r, c.most, wanted)
+		err := <-done
+		down := slices.DeleteFunc(b.servers(), func(s peers.Server) bool { return s.IsHealthy })
+		if err != nil || len(down) > 0 || c.most != wanted {
+			t.Errorf("error %v, down %v, %d at once, want %d", err, down, c.most, wanted)
 		}
 	}
 }
@@ -337,7 +365,7 @@ func TestProbeTimesOutAfter8Seconds(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if got := b.check(); got != (peers.Report{Checked: 1}) || time.Since(began) != 8*time.Second {
+		if got := b.check(); got != (run{asked: 1}) || time.Since(began) != 8*time.Second {
 			t.Errorf("%+v in %s", got, time.Since(began))
 		}
 	})
@@ -349,10 +377,11 @@ func TestARunStopsBeforeItsDeadline(t *testing.T) {
 	b.advance(5 * time.Minute)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // less than a check may take
 	defer cancel()
-	if r, err := b.proto.Check(ctx); err != nil || r != (peers.Report{}) {
-		t.Errorf("the check reports %+v, error %v; want nothing checked", r, err)
+	before := len(b.net.Asked())
+	if err := b.proto.Check(ctx, b.Now()); err != nil || len(b.net.Asked()) != before {
+		t.Errorf("asked %v, error %v; want nothing checked", b.net.Asked()[before:], err)
 	}
-	if got := b.check(); got.Checked != 1 {
+	if got := b.check(); got.asked != 1 {
 		t.Errorf("what was left is not run next: %+v", got)
 	}
 }
@@ -363,7 +392,7 @@ func TestStoreOutageIsReportedByTheRun(t *testing.T) {
 	b.advance(5 * time.Minute)
 	for _, verb := range []string{"DueChecks", "Server"} {
 		broken := sipherWith(b, &outage{Store: b.store, verb: verb, err: fmt.Errorf("table is down")})
-		if _, err := broken.Check(t.Context()); err == nil {
+		if err := broken.Check(t.Context(), b.Now()); err == nil {
 			t.Errorf("%s: no error", verb)
 		}
 		b.advance(2 * time.Minute)

@@ -153,7 +153,7 @@ func TestAProxys502DoesNotEndTheHealthChecksOfTheTarget(t *testing.T) {
 	}
 	b.net.Join(b.b)
 	b.advance(5 * time.Minute)
-	if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) {
+	if got := b.check(); got != (run{asked: 1, healthy: 1}) {
 		t.Errorf("the check reports %+v, want 1 checked and healthy", got)
 	}
 }
@@ -171,8 +171,8 @@ func TestTheNumberOfChecksIsASetting(t *testing.T) {
 			if n == wanted-1 {
 				exhausted = 1
 			}
-			if got.Checked != checked || got.Exhausted != exhausted {
-				t.Errorf("%d configured, check %d: %d checked and %d exhausted, want %d and %d", configured, n, got.Checked, got.Exhausted, checked, exhausted)
+			if got.asked != checked || got.exhausted != exhausted {
+				t.Errorf("%d configured, check %d: %d checked and %d exhausted, want %d and %d", configured, n, got.asked, got.exhausted, checked, exhausted)
 			}
 		}
 		if lines := b.logged("sipher health checks exhausted"); len(lines) != 1 || lines[0]["failed"] != float64(wanted) {
@@ -204,7 +204,7 @@ func TestAServerThatRegistersAgainIsCheckedAtOnce(t *testing.T) {
 			if s := b.server(urlB); s.IsHealthy || s.Reason != peers.ConnRefused {
 				t.Errorf("the registration itself changed the health: %+v", s)
 			}
-			if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) || !b.server(urlB).IsHealthy {
+			if got := b.check(); got != (run{asked: 1, healthy: 1}) || !b.server(urlB).IsHealthy {
 				t.Errorf("the check reports %+v, and the server is %+v; want 1 checked and healthy", got, b.server(urlB))
 			}
 		})

@@ -270,7 +270,7 @@ func TestChecksNeedNoIdentity(t *testing.T) {
 	if _, err := b.store.ScheduleCheck(t.Context(), peers.Check{ServerURL: urlB, DueAt: b.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.check(); got != (peers.Report{Checked: 1, Healthy: 1}) || !b.server(urlB).IsHealthy {
+	if got := b.check(); got != (run{asked: 1, healthy: 1}) || !b.server(urlB).IsHealthy {
 		t.Errorf("the check reports %+v, want 1 checked, and a healthy server", got)
 	}
 }

@@ -1,10 +1,15 @@
 package crypto
 
 import (
+	"bytes"
+	"crypto/ecdh"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/url"
+	"slices"
 	"strings"
 
 	"fedpost/internal/activity"
@@ -112,3 +117,192 @@ func (id Identity) String() string {
 func (id Identity) GoString() string { return id.String() }
 
 func (id Identity) LogValue() slog.Value { return slog.StringValue(id.String()) }
+
+// SettingFault is what is wrong with one setting. It never repeats the value.
+type SettingFault struct {
+	Setting string
+	Problem string
+}
+
+func (f *SettingFault) Error() string { return f.Setting + ": " + f.Problem }
+
+// LoadIdentity reads the identity from the environment. The error joins all faults, each a
+// *SettingFault. The keys may all be absent: such a server speaks no Sipher (see Identity.Ready).
+func LoadIdentity(getenv func(string) string) (Identity, error) {
+	l := loader{getenv: getenv}
+	id := Identity{Public: Public{Origin: l.origin()}}
+	if l.any(SettingPublicKey, SettingPrivateKey, SettingEncryptionKey, SettingEncryptionPrivate) {
+		var signing ed25519.PrivateKey
+		var encryption []byte
+		id.PublicKey, signing = l.signing()
+		id.EncryptionKey, encryption = l.encryption()
+		id.private = newPrivate(signing, encryption)
+	}
+	if len(l.faults) > 0 {
+		return Identity{}, errors.Join(l.faults...)
+	}
+	return id, nil
+}
+
+// LoadPublic is LoadIdentity for the public part. It does not read the private keys, so it cannot check
+// that they belong together.
+func LoadPublic(getenv func(string) string) (Public, error) {
+	l := loader{getenv: getenv}
+	p := Public{Origin: l.origin()}
+	if l.any(SettingPublicKey, SettingEncryptionKey) {
+		p.PublicKey, p.EncryptionKey = Encode(l.publicKey()), Encode(l.encryptionKey())
+	}
+	if len(l.faults) > 0 {
+		return Public{}, errors.Join(l.faults...)
+	}
+	return p, nil
+}
+
+type loader struct {
+	getenv func(string) string
+	faults []error
+}
+
+func (l *loader) fault(setting, problem string, args ...any) {
+	l.faults = append(l.faults, &SettingFault{setting, fmt.Sprintf(problem, args...)})
+}
+
+func (l *loader) get(setting string) string { return strings.TrimSpace(l.getenv(setting)) }
+
+func (l *loader) any(settings ...string) bool {
+	return slices.ContainsFunc(settings, func(s string) bool { return l.get(s) != "" })
+}
+
+func (l *loader) origin() string {
+	s := l.get(SettingOrigin)
+	if s == "" {
+		return ""
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Host == "":
+		l.fault(SettingOrigin, "must be this server's own origin, such as https://example.org")
+	case strings.HasSuffix(s, "/"):
+		l.fault(SettingOrigin, "remove the trailing slash: peers compare this text exactly")
+	case u.User != nil, u.Path != "", u.RawQuery != "", u.Fragment != "":
+		l.fault(SettingOrigin, "must be an origin only: scheme, host and perhaps port")
+	}
+	return s
+}
+
+func (l *loader) bytes(setting string, size int, layout string) []byte {
+	s := l.get(setting)
+	if s == "" {
+		l.fault(setting, "is missing while other FEDERATION_ keys are set")
+		return nil
+	}
+	b, err := DecodeSize(s, size)
+	if err != nil {
+		l.fault(setting, "must be %s in base64: %s", layout, err)
+		return nil
+	}
+	return b
+}
+
+func (l *loader) publicKey() []byte {
+	return l.bytes(SettingPublicKey, ed25519.PublicKeySize, "the 32-byte Ed25519 public key")
+}
+
+func (l *loader) encryptionKey() []byte {
+	return l.bytes(SettingEncryptionKey, KeySize, "the 32-byte X25519 public key")
+}
+
+func (l *loader) signing() (string, ed25519.PrivateKey) {
+	public := l.publicKey()
+	private := l.bytes(SettingPrivateKey, ed25519.PrivateKeySize, "the 64-byte Ed25519 private key (seed, then public key)")
+	if public == nil || private == nil {
+		return "", nil
+	}
+	derived := ed25519.NewKeyFromSeed(private[:ed25519.SeedSize])
+	if !bytes.Equal(derived, private) {
+		l.fault(SettingPrivateKey, "its second half is not the public key of its first half")
+		return "", nil
+	}
+	if !bytes.Equal(derived.Public().(ed25519.PublicKey), public) {
+		l.fault(SettingPublicKey, "does not belong to %s", SettingPrivateKey)
+		return "", nil
+	}
+	return Encode(public), derived
+}
+
+func (l *loader) encryption() (string, []byte) {
+	public := l.encryptionKey()
+	secret := l.bytes(SettingEncryptionPrivate, KeySize, "the 32-byte X25519 secret key")
+	if public == nil || secret == nil {
+		return "", nil
+	}
+	private, err := ecdh.X25519().NewPrivateKey(secret)
+	if err != nil {
+		l.fault(SettingEncryptionPrivate, "is not usable: %s", err)
+		return "", nil
+	}
+	if !bytes.Equal(private.PublicKey().Bytes(), public) {
+		l.fault(SettingEncryptionKey, "does not belong to %s", SettingEncryptionPrivate)
+		return "", nil
+	}
+	return Encode(public), secret
+}
+
+// Setting is one environment variable of an identity.
+type Setting struct {
+	Name, Value string
+	// Secret: only this server may read the value.
+	Secret bool
+}
+
+// Settings are the variables of one identity, in the order they are shown.
+type Settings []Setting
+
+// GenerateIdentity makes a new identity for origin with 64 bytes of entropy. Only it hands out private
+// keys, for the operator to store.
+func GenerateIdentity(entropy io.Reader, origin string) (Settings, error) {
+	var random [ed25519.SeedSize + KeySize]byte
+	if _, err := io.ReadFull(entropy, random[:]); err != nil {
+		return nil, fmt.Errorf("read entropy for a new identity: %w", err)
+	}
+	signing := ed25519.NewKeyFromSeed(random[:ed25519.SeedSize])
+	secret, err := ecdh.X25519().NewPrivateKey(random[ed25519.SeedSize:])
+	if err != nil {
+		return nil, fmt.Errorf("make an encryption key: %w", err)
+	}
+	s := Settings{
+		{Name: SettingOrigin, Value: origin},
+		{Name: SettingPublicKey, Value: Encode(signing.Public().(ed25519.PublicKey))},
+		{Name: SettingPrivateKey, Value: Encode(signing), Secret: true},
+		{Name: SettingEncryptionKey, Value: Encode(secret.PublicKey().Bytes())},
+		{Name: SettingEncryptionPrivate, Value: Encode(secret.Bytes()), Secret: true},
+	}
+	// LoadIdentity refuses a bad origin.
+	if _, err := LoadIdentity(s.Get); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Get returns a setting's value, as os.Getenv would.
+func (s Settings) Get(name string) string {
+	for _, v := range s {
+		if v.Name == name {
+			return v.Value
+		}
+	}
+	return ""
+}
+
+// WriteTo prints the settings, private keys included, as lines of an environment file.
+func (s Settings) WriteTo(w io.Writer) (int64, error) {
+	var total int64
+	for _, v := range s {
+		n, err := fmt.Fprintf(w, "%s=%s\n", v.Name, v.Value)
+		total += int64(n)
+		if err != nil {
+			return total, fmt.Errorf("print settings: %w", err)
+		}
+	}
+	return total, nil
+}

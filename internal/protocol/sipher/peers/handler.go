@@ -1,11 +1,19 @@
 package peers
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"strconv"
+	"time"
 
 	"fedpost/internal/activity"
+	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/wire"
 )
 
 // MaxRegistration is the largest registration that is read, in bytes; a real one has about 300.
@@ -79,4 +87,120 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	// The status is out: a failed write means that the caller has gone.
 	_, _ = w.Write(document)
+}
+
+func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxRegistration))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a registration has at most %d bytes", MaxRegistration))
+			return
+		}
+		problem(w, http.StatusBadRequest, "the body could not be read")
+		return
+	}
+	claim, err := wire.ParseRegistration(body)
+	if err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if err := CheckOrigin(claim.URL); err != nil {
+		problem(w, http.StatusBadRequest, "url: "+err.Error())
+		return
+	}
+	if h.Identity.Is(claim.URL) {
+		problem(w, http.StatusBadRequest, "url: that is this server itself")
+		return
+	}
+	h.register(w, r, claim)
+}
+
+func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Card) {
+	ctx := r.Context()
+	block, err := h.Blocks.Blocked(ctx, claim.URL)
+	if err != nil {
+		h.Log.ErrorContext(ctx, "read the sipher block list", "error", err)
+		problem(w, http.StatusInternalServerError, "the block list cannot be read at the moment")
+		return
+	}
+	if block != nil {
+		problem(w, http.StatusForbidden, "this server does not accept registrations of "+claim.URL)
+		return
+	}
+	card, err := h.callbacks.Confirm(ctx, caller(r), claim)
+	if busy := (*errBusy)(nil); errors.As(err, &busy) {
+		status := http.StatusServiceUnavailable
+		if busy.mine {
+			status = http.StatusTooManyRequests
+		}
+		retryLater(w, status, busy.wait, busy.why)
+		return
+	}
+	if status, detail := refusal(claim, card, err); status != 0 {
+		h.Log.InfoContext(ctx, "sipher registration refused", "server", claim.URL, "status", status, "error", err)
+		problem(w, status, detail)
+		return
+	}
+	server, err := h.directory.Admit(ctx, claim)
+	switch {
+	case errors.Is(err, ErrKeyChanged):
+		h.Log.WarnContext(ctx, "sipher server presents a new key and is refused", "server", claim.URL, "error", err)
+		problem(w, http.StatusBadRequest, claim.URL+" is registered with another key; its operator has to ask ours to pin the new one")
+	case err != nil:
+		h.Log.ErrorContext(ctx, "register sipher server", "server", claim.URL, "error", err)
+		problem(w, http.StatusInternalServerError, "the registration could not be stored")
+	default:
+		if err := h.Registered(ctx, server); err != nil {
+			h.Log.ErrorContext(ctx, "cannot check a sipher server that registered again", "server", claim.URL, "error", err)
+		}
+		reply(w, http.StatusOK, wire.Registered{Message: "Server registered successfully", Echo: cardOf(h.Identity)})
+	}
+}
+
+// refusal returns the answer to a registration whose server does not confirm the claim; status 0: it
+// confirms. The answer does not say how a server failed, or strangers could scan ports through us.
+func refusal(claim, card wire.Card, err error) (status int, detail string) {
+	var (
+		fault    *Fault
+		answered *statusError
+	)
+	switch {
+	case errors.As(err, &fault) && (fault.Class == outcome.BlockedAddr || fault.Class == outcome.BadRequest):
+		return http.StatusBadRequest, claim.URL + " is not an address that may be registered"
+	case fault != nil, errors.As(err, &answered):
+		return http.StatusBadGateway, claim.URL + "/discover does not answer"
+	case err != nil:
+		return http.StatusBadRequest, claim.URL + "/discover does not show the keys of a Sipher server"
+	case !card.SameKeys(claim):
+		return http.StatusBadRequest, claim.URL + "/discover shows other keys than the registration"
+	}
+	return 0, ""
+}
+
+func retryLater(w http.ResponseWriter, status int, wait time.Duration, detail string) {
+	seconds := int((wait + time.Second - 1) / time.Second)
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	problem(w, status, detail)
+}
+
+// problem answers with an RFC 9457 document that also has the protocol's own member "error".
+func problem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	write(w, status, map[string]any{
+		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": detail, "error": detail,
+	})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	write(w, status, v)
+}
+
+func write(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	// The status is out: a failed write means that the caller has gone.
+	_ = enc.Encode(v)
 }

@@ -2,10 +2,12 @@ package peers
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -91,45 +93,29 @@ func (p *Prober) schedule(ctx context.Context, url string, attempt int, now time
 	return nil
 }
 
-// Report counts what one run did.
-type Report struct {
-	Checked   int // servers asked
-	Healthy   int // servers that answered with 2xx
-	Exhausted int // servers whose last check failed
-	Skipped   int // servers not asked: unknown, healthy, or not to be checked directly
-}
-
 // Check runs the checks that are due, until the time of ctx runs short. Runs may overlap. The error
 // joins the faults on our own side.
-func (p *Prober) Check(ctx context.Context) (Report, error) {
+func (p *Prober) Check(ctx context.Context) error {
 	due, err := p.Schedule.DueChecks(ctx, p.Now(), batch)
 	if err != nil {
-		return Report{}, fmt.Errorf("find due sipher checks: %w", err)
+		return fmt.Errorf("find due sipher checks: %w", err)
 	}
-	var (
-		mu     sync.Mutex
-		report Report
-		errs   []error
-		group  errgroup.Group
-	)
+	errs := make([]error, len(due))
+	var group errgroup.Group
 	group.SetLimit(max(p.Concurrency, 1))
-	for _, c := range due {
+	for i, c := range due {
 		group.Go(func() error {
 			if short(ctx) {
 				return nil
 			}
-			r, err := p.take(ctx, c)
-			mu.Lock()
-			defer mu.Unlock()
-			report.add(r)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", c.ID(), err))
+			if err := p.take(ctx, c); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", c.ID(), err)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // the functions return nil
-	return report, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 func short(ctx context.Context) bool {
@@ -137,27 +123,17 @@ func short(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && time.Until(deadline) < reserve
 }
 
-func (r *Report) add(o Report) {
-	r.Checked += o.Checked
-	r.Healthy += o.Healthy
-	r.Exhausted += o.Exhausted
-	r.Skipped += o.Skipped
-}
-
 // take runs one check, unless another run has it.
-func (p *Prober) take(ctx context.Context, c Check) (Report, error) {
+func (p *Prober) take(ctx context.Context, c Check) error {
 	c, err := p.Schedule.PostponeCheck(ctx, c, p.Now().Add(lease))
-	if errors.Is(err, ErrTaken) {
-		return Report{}, nil
-	}
 	if err != nil {
-		return Report{}, err
+		return ignoreTaken(err)
 	}
-	r, next, err := p.run(ctx, c)
+	next, err := p.run(ctx, c)
 	if err != nil {
-		return r, err // the lease ends, and the check is run again
+		return err // the lease ends, and the check is run again
 	}
-	return r, p.conclude(ctx, c, next)
+	return p.conclude(ctx, c, next)
 }
 
 // conclude schedules the next check before it removes this one: a crash in between leaves one check
@@ -175,7 +151,7 @@ func (p *Prober) conclude(ctx context.Context, c Check, next *Check) error {
 	return ignoreTaken(p.Schedule.FinishCheck(ctx, c))
 }
 
-// ignoreTaken drops ErrTaken: the run that took the check over after the lease finishes it.
+// ignoreTaken drops ErrTaken: the run that has taken the check finishes it.
 func ignoreTaken(err error) error {
 	if errors.Is(err, ErrTaken) {
 		return nil
@@ -184,50 +160,103 @@ func ignoreTaken(err error) error {
 }
 
 // run asks the server, unless it must not be checked, and returns the check to schedule next.
-func (p *Prober) run(ctx context.Context, c Check) (Report, *Check, error) {
+func (p *Prober) run(ctx context.Context, c Check) (*Check, error) {
 	log := p.Log.With("server", c.ServerURL, "check", c.ID())
 	s, err := p.Registry.Server(ctx, c.ServerURL)
 	switch {
 	case errors.Is(err, ErrUnknown):
 		log.DebugContext(ctx, "sipher check skipped: server is not registered")
-		return Report{Skipped: 1}, nil, nil
+		return nil, nil
 	case err != nil:
-		return Report{}, nil, err
+		return nil, err
 	case s.IsHealthy:
 		log.DebugContext(ctx, "sipher check skipped: server is healthy")
-		return Report{Skipped: 1}, nil, nil
+		return nil, nil
 	case !p.Policies.For(s.Reason).DirectHealthCheckable:
 		log.DebugContext(ctx, "sipher check skipped: policy forbids direct checks", "reason", s.Reason)
-		return Report{Skipped: 1}, nil, nil
+		return nil, nil
 	}
 	err = p.Ask(ctx, c.ServerURL, ProbeTimeout)
 	if err == nil {
-		return Report{Checked: 1, Healthy: 1}, nil, p.MarkHealthy(ctx, c.ServerURL)
+		return nil, p.MarkHealthy(ctx, c.ServerURL)
 	}
 	if FaultOf(err).Stopped {
-		return Report{}, nil, err
+		return nil, err
 	}
 	return p.failed(ctx, c, log, err)
 }
 
-func (p *Prober) failed(ctx context.Context, c Check, log *slog.Logger, cause error) (Report, *Check, error) {
+func (p *Prober) failed(ctx context.Context, c Check, log *slog.Logger, cause error) (*Check, error) {
 	now := p.Now()
 	n, err := p.Registry.CountCheck(ctx, c.ServerURL, p.Limit, now)
 	switch {
 	case errors.Is(err, ErrHealthy), errors.Is(err, ErrUnknown):
-		return Report{Checked: 1}, nil, nil
+		return nil, nil
 	case err != nil:
-		return Report{}, nil, err
+		return nil, err
 	case n >= p.Limit:
 		log.WarnContext(ctx, "sipher health checks exhausted", "failed", n, "error", cause)
-		return Report{Checked: 1, Exhausted: 1}, nil, nil
+		return nil, nil
 	}
 	log.InfoContext(ctx, "sipher check failed", "failed", n, "remaining", p.Limit-n, "error", cause)
-	return Report{Checked: 1}, &Check{ServerURL: c.ServerURL, Attempt: n, DueAt: now.Add(CheckDelay(n))}, nil
+	return &Check{ServerURL: c.ServerURL, Attempt: n, DueAt: now.Add(CheckDelay(n))}, nil
 }
 
 // Ask asks a server for its discovery document; nil means a 2xx answer.
 func (p *Prober) Ask(ctx context.Context, url string, timeout time.Duration) error {
 	_, err := document(ctx, p.HTTP, url, timeout)
 	return err
+}
+
+// The protocol's numbers.
+const (
+	// MaxChecks is how many checks of an outage may fail, by default, before checks end. The next
+	// delivery that fails begins them again.
+	MaxChecks = 5
+	// Concurrency is how many servers are checked at once, by default.
+	Concurrency = 3
+	// ProbeTimeout is how long a server has to answer a check.
+	ProbeTimeout = 8 * time.Second
+
+	firstDelay = 5 * time.Minute
+	delayStep  = 10 * time.Minute
+)
+
+// CheckDelay is the wait before a check, by its number from 0.
+func CheckDelay(attempt int) time.Duration {
+	return firstDelay + time.Duration(attempt)*delayStep
+}
+
+// Check is one scheduled check of a server.
+type Check struct {
+	ServerURL string    `json:"serverUrl"`
+	Attempt   int       `json:"attempt"`
+	DueAt     time.Time `json:"-"`
+	// Version fences changes; the storage sets it.
+	Version string `json:"-"`
+}
+
+// ID is the same for every schedule of the same check.
+func (c Check) ID() string {
+	sum := sha256.Sum256([]byte(c.ServerURL))
+	return "health-check_" + hex.EncodeToString(sum[:])[:16] + "_" + strconv.Itoa(c.Attempt)
+}
+
+// ErrTaken says that another run has taken or finished a check.
+var ErrTaken = errors.New("check was taken by another run")
+
+// Schedule is what checks need of their storage.
+type Schedule interface {
+	// ScheduleCheck adds a check that is due at DueAt. If one of the same id waits already, it
+	// changes nothing and scheduled is false.
+	ScheduleCheck(ctx context.Context, c Check) (scheduled bool, err error)
+	// HastenCheck makes the check of c's id due at DueAt at the latest, and adds it if there is none.
+	HastenCheck(ctx context.Context, c Check) error
+	// DueChecks returns checks due at or before now, earliest first.
+	DueChecks(ctx context.Context, now time.Time, limit int) ([]Check, error)
+	// PostponeCheck makes c due at another time and returns it with its new version, or ErrTaken
+	// if it has changed.
+	PostponeCheck(ctx context.Context, c Check, at time.Time) (Check, error)
+	// FinishCheck removes c, or returns ErrTaken.
+	FinishCheck(ctx context.Context, c Check) error
 }

@@ -1,9 +1,34 @@
+// Package peers is what we know of other Sipher servers, and how we deal with them.
+//
+// Registry: a server is its canonical URL and the two keys that it showed first. A server that shows
+// other keys later is refused and recorded: a new key and an impostor look the same, and only an
+// operator can tell them apart.
+//
+// Discovery: we ask an unknown server for its keys and register with it, and serve the same at
+// /discover, or no server would accept our deliveries. Everybody may ask there, so everything that
+// callers can make grow has a bound: see callback.go and directory.go.
+//
+// Threats: a failed request gives the server a reason. A policy for each reason says whether the
+// server may be checked directly and whether a proxy may be asked: a name that does not resolve may
+// be censored just here, so a proxy helps; a failed TLS handshake may be a man in the middle, who
+// must not get a proxy to use. Operators can change the policies.
+//
+// Health checks: a failure schedules one check, five minutes ahead. Each failed check schedules the
+// next, ten minutes later than the last wait; the fifth is the last. A check's id is made of server
+// and number, so many failures at once schedule one check.
+//
+// Relay: if the policy allows it, one other server is asked to pass a delivery on. It sees the
+// target, not the content. Only the target's signature is proof of a delivery.
 package peers
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"fedpost/internal/protocol/sipher/crypto"
+	"fedpost/internal/protocol/sipher/wire"
 )
 
 // Server is the record of one server.
@@ -124,4 +149,51 @@ type BlockList interface {
 	Block(ctx context.Context, b Block) error
 	// Unblock removes a block. None is no error.
 	Unblock(ctx context.Context, serverURL string) error
+}
+
+// Admit registers a server under the keys it shows; via is Discovered or Registered. If it is
+// known, only LastSeen and UpdatedAt change. If it is known with other keys, the error wraps
+// ErrKeyChanged, and the attempt is recorded, unless a stranger registers itself.
+func Admit(ctx context.Context, store Store, shown wire.Card, via string, now time.Time) (Server, error) {
+	s := Server{
+		URL: shown.URL, PublicKey: shown.PublicKey, EncryptionKey: shown.EncryptionKey,
+		LastSeen: now, CreatedAt: now, UpdatedAt: now, IsHealthy: true,
+		Stranger: via == Registered,
+		// Whom we discover is asked to register us after this write. Whoever registers itself has
+		// discovered us before.
+		Unannounced: via == Discovered,
+	}
+	existing, inserted, err := store.Insert(ctx, s)
+	if err != nil {
+		return Server{}, fmt.Errorf("register %s: %w", shown.URL, err)
+	}
+	if inserted {
+		return s, nil
+	}
+	if !shown.SameKeys(wire.Card{PublicKey: existing.PublicKey, EncryptionKey: existing.EncryptionKey}) {
+		return Server{}, refuse(ctx, store, existing, shown, via, now)
+	}
+	if err := store.Seen(ctx, shown.URL, now); err != nil {
+		return Server{}, fmt.Errorf("register %s: %w", shown.URL, err)
+	}
+	existing.LastSeen, existing.UpdatedAt = now, now
+	return existing, nil
+}
+
+func refuse(ctx context.Context, store Store, known Server, shown wire.Card, via string, now time.Time) error {
+	refusal := fmt.Errorf("%w: %s is registered with signing key %.16s and encryption key %.16s, and shows %.16s and %.16s (fingerprints)",
+		ErrKeyChanged, shown.URL, crypto.Fingerprint(known.PublicKey), crypto.Fingerprint(known.EncryptionKey),
+		crypto.Fingerprint(shown.PublicKey), crypto.Fingerprint(shown.EncryptionKey))
+	if known.Stranger && via == Registered {
+		// Only logged: anybody can register any number of servers and change their keys.
+		return refusal
+	}
+	err := store.RecordKeyChange(ctx, KeyChange{
+		URL: shown.URL, PublicKey: shown.PublicKey, EncryptionKey: shown.EncryptionKey,
+		Via: via, First: now, Last: now, Count: 1,
+	})
+	if err != nil {
+		return fmt.Errorf("%w; recording that failed: %w", refusal, err)
+	}
+	return refusal
 }
