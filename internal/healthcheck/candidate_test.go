@@ -187,19 +187,31 @@ func TestAnInboxThatIsWellIsFoundWhileAnotherHoldsTheServer(t *testing.T) {
 	}
 }
 
-// TestManyInboxesThatTakeNothingBringFewChecksForward: a server that answers probes and
-// takes nothing at any of 400 inboxes still costs few requests.
+// TestManyInboxesThatTakeNothingBringFewChecksForward: a server that answers probes, and of which
+// each quarter of an hour has a new inbox that takes nothing, costs no more than its budget a day,
+// and no more probes, also when it is exhausted.
 func TestManyInboxesThatTakeNothingBringFewChecksForward(t *testing.T) {
 	w := world.New(t, world.Options{})
-	for n := range 400 {
-		w.Servers.Script(fmt.Sprint("https://a.example/", n), world.Down)
-	}
-	for n := range 400 {
-		w.Send(w.Activity("Create"), fmt.Sprint("https://a.example/", n))
-		w.Run(2*minut, minut)
-	}
-	if got := len(w.Servers.Got()); got > 30 {
-		t.Errorf("%d requests to inboxes in %s", got, w.Now().Sub(world.Start))
+	budget, probes := circuit.Default().Budget, 0
+	w.Servers.Script("a.example", func(world.Request, int) outcome.Outcome {
+		probes++
+		return world.Status(200)
+	})
+	for day := range 9 {
+		before := len(w.Servers.Got())
+		probes = 0
+		for n := range 24 * 4 {
+			page, answer := fmt.Sprintf("https://a.example/%d/%d", day, n), world.Answers(500)
+			if n%2 > 0 {
+				answer = world.Down
+			}
+			w.Servers.Script(page, answer)
+			w.Send(w.Activity("Create"), page)
+			w.Run(15*minut, minut)
+		}
+		if got := len(w.Servers.Got()) - before; got > budget || probes > budget {
+			t.Errorf("%d requests to inboxes and %d probes on day %d", got, probes, day)
+		}
 	}
 }
 

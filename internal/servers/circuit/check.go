@@ -71,11 +71,10 @@ func (s State) CheckFailed(r Rules, reason outcome.Reason, why string, now time.
 }
 
 // OtherInbox says that a delivery to inbox is about to be parked. If the server answered the
-// last probe and only a trial to another inbox failed, the daily check comes forward to
-// Rules.CheckFirst from now, at most Rules.Checks times in an outage. The bound is for servers
-// with many broken inboxes.
+// last probe and only trials to other inboxes failed, the daily check comes forward to
+// Rules.CheckFirst from now. The budget bounds this for servers with many broken inboxes.
 func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
-	if !s.AnswersProbes() || s.TriedLately(inbox) > 0 || r.quick(s.Checks) || s.Checks > 2*r.Checks || s.spent(r) {
+	if !s.AnswersProbes() || s.TriedLately(inbox) > 0 || r.quick(s.Checks) || s.spent(r) {
 		return s
 	}
 	return s.Sooner(r, now.Add(r.CheckFirst), now)
@@ -134,7 +133,9 @@ func (s State) took(inbox string) State {
 }
 
 // AnswersProbes reports whether the server answered the last probe, and only trials failed.
-func (s State) AnswersProbes() bool { return s.Phase == Unhealthy && s.Trials > 0 }
+func (s State) AnswersProbes() bool {
+	return (s.Phase == Unhealthy || s.Phase == Exhausted) && s.Trials > 0
+}
 
 // LeavesInboxes reports whether deliveries to an inbox with an open circuit wait for that circuit
 // although the server takes none either: the server answers probes, or is paused.

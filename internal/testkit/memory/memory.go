@@ -143,3 +143,16 @@ func (e *Engine) NextDue() time.Time {
 	}
 	return e.dueNext
 }
+
+// DueAfter returns when the first item of the due index is due that is due after a time, zero if
+// none is.
+func (e *Engine) DueAfter(t time.Time) (first time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, d := range e.due {
+		if d.At.After(t) && (first.IsZero() || d.At.Before(first)) {
+			first = d.At
+		}
+	}
+	return first
+}

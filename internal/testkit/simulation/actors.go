@@ -37,26 +37,18 @@ func (p *process) mapping(n queue.Name, messages int) local.Mapping {
 
 // schedule runs the scheduled function in each minute in which it finds anything, and every few
 // hours in any case. If work stays due although a run did not fail, runs become rarer, up to
-// hourly, which saves the simulation time. After a failed run the next comes in a minute, as in
-// production: otherwise stories with failing calls would wait for hours.
+// hourly, until more becomes due, which saves the simulation time. After a failed run the next comes
+// in a minute, as in production: otherwise stories with failing calls would wait for hours.
 func (p *process) schedule() {
 	last, idle := time.Now(), 0
 	var before time.Time // what was due first before the last run
 	for !p.dead.Load() && !p.over.Load() {
 		began, pause := last, time.Minute<<min(idle, 6)
 		p.hold(&held{Call: faults.Call{Target: "schedule", Op: "run"}, actor: p.spec.Name, proc: p, when: func() time.Time {
-			at := began.Add(6 * time.Hour)
-			if due := p.engine.NextDue(); !due.IsZero() && due.Add(-p.skew).Before(at) {
-				at = due.Add(-p.skew)
-			}
-			at = at.Add(time.Minute - 1).Truncate(time.Minute)
 			if !before.Equal(p.engine.NextDue()) {
 				pause = time.Minute // a worker has done since what the run had begun
 			}
-			if next := began.Truncate(time.Minute).Add(pause); at.Before(next) {
-				at = next
-			}
-			return at
+			return p.nextRun(began, pause)
 		}})
 		if p.dead.Load() || p.over.Load() {
 			return
@@ -79,6 +71,31 @@ func (p *process) schedule() {
 			idle = 0 // it failed, or what it found is done, or was not due yet
 		}
 	}
+}
+
+// nextRun is when the schedule runs after a run that began at a time: when anything is due, but for
+// what was due by then, not before a pause.
+func (p *process) nextRun(began time.Time, pause time.Duration) time.Time {
+	at := p.runFor(p.engine.NextDue(), began, pause)
+	if pause > time.Minute {
+		if more := p.runFor(p.engine.DueAfter(began.Add(p.skew)), began, time.Minute); more.Before(at) {
+			return more
+		}
+	}
+	return at
+}
+
+// runFor is when the schedule runs for what is due at a time of the process's clock.
+func (p *process) runFor(due, began time.Time, pause time.Duration) time.Time {
+	at := began.Add(6 * time.Hour)
+	if !due.IsZero() && due.Add(-p.skew).Before(at) {
+		at = due.Add(-p.skew)
+	}
+	at = at.Add(time.Minute - 1).Truncate(time.Minute)
+	if next := began.Truncate(time.Minute).Add(pause); at.Before(next) {
+		return next
+	}
+	return at
 }
 
 // wait lets time pass for whoever calls it.

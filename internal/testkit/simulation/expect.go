@@ -50,17 +50,14 @@ func (s *sim) expectFirst(p Post, to Inbox, due, refused time.Duration) (e expec
 	if len(s.servers[to.Server].Inboxes) > 0 {
 		others = patience(Span{To: time.Hour})
 	}
-	if s.otherDownForDays(to, due) {
-		others = patience(Span{To: giveUp})
-	}
 	// After a long outage an inbox has one check a day, which comes after that of its host while
 	// another inbox that accepts nothing keeps the host down. Deliveries to an inbox that accepts
 	// again after a short outage wait for that check, too, if the other is down for long by then.
 	long := func(outage Span) time.Duration {
 		switch d := patience(outage); {
-		case d > slow && s.othersDown(to):
+		case d > slow && s.otherDown(to, Span{To: 1 << 61}):
 			return d + slow
-		case outage.To > outage.From && s.otherDownIn(to, outage):
+		case outage.To > outage.From && s.otherDown(to, outage):
 			return max(d, patience(Span{To: giveUp}))
 		default:
 			return d
@@ -82,33 +79,9 @@ func (s *sim) expectFirst(p Post, to Inbox, due, refused time.Duration) (e expec
 	return end, true
 }
 
-// othersDown reports whether another inbox of a server accepts nothing for long.
-func (s *sim) othersDown(to Inbox) bool {
-	for path, ps := range s.servers[to.Server].Inboxes {
-		if path != to.Path && slices.ContainsFunc(troubled(ps), func(t Span) bool { return t.To-t.From > 2*time.Hour }) {
-			return true
-		}
-	}
-	return false
-}
-
-// otherDownForDays reports whether another inbox of a server accepted nothing for days until a time,
-// or until the day before. A new inbox brings the daily check of the server forward, but only a few
-// times in an outage.
-func (s *sim) otherDownForDays(to Inbox, until time.Duration) bool {
-	for path, ps := range s.servers[to.Server].Inboxes {
-		if path != to.Path && slices.ContainsFunc(troubled(ps), func(t Span) bool {
-			return t.From <= until-4*24*time.Hour && t.To > until-slow
-		}) {
-			return true
-		}
-	}
-	return false
-}
-
-// otherDownIn reports whether another inbox of a server accepts nothing in an outage, and had
-// accepted nothing for long before its end: the quick checks of the server are over then.
-func (s *sim) otherDownIn(to Inbox, outage Span) bool {
+// otherDown reports whether another inbox of a server accepts nothing at some time of an outage, and
+// has accepted nothing for long by its end: the quick checks of the server are over then.
+func (s *sim) otherDown(to Inbox, outage Span) bool {
 	for path, ps := range s.servers[to.Server].Inboxes {
 		if path != to.Path && slices.ContainsFunc(troubled(ps), func(t Span) bool {
 			return t.From < outage.To && t.To > outage.From && min(t.To, outage.To)-t.From > 2*time.Hour

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/engine/table"
 	"fedpost/internal/testkit/faults"
+	"fedpost/internal/testkit/memory"
 )
 
 // TestAScheduledRunThatFailsIsMadeAgainInTheNextMinute, as in production. The simulated schedule
@@ -39,4 +41,31 @@ func TestAScheduledRunThatFailsIsMadeAgainInTheNextMinute(t *testing.T) {
 	if accepted < 0 || strings.HasPrefix(r.Lines[accepted], " 0d 00:0") {
 		t.Errorf("the trial was not held up by failing calls: %s", strings.Join(r.Lines, "\n"))
 	}
+}
+
+// TestAScheduledRunComesForWhatBecomesDueBesideOldWork: heads of a busy ordered queue stayed due, so
+// runs became rarer, and a check of a Sipher server that became due meanwhile was not made for 8
+// minutes.
+func TestAScheduledRunComesForWhatBecomesDueBesideOldWork(t *testing.T) {
+	began := time.Date(2000, 1, 1, 0, 10, 0, 0, time.UTC)
+	p := &process{sim: &sim{engine: memory.New(time.Now, nil)}, skew: 3 * time.Second}
+	due := func(name string, at time.Time) {
+		it := table.Item{Key: table.Key{PK: name, SK: name}, Due: table.Due{Shard: name, At: at.Add(p.skew)}}
+		if err := p.engine.Table().Put(t.Context(), it, table.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what string, want time.Duration) {
+		t.Helper()
+		if got := p.nextRun(began, 8*minute).Sub(began); got != want {
+			t.Errorf("%s: the next run comes after %s, want %s", what, got, want)
+		}
+	}
+	expect("nothing is due", 6*hour)
+	due("head", began.Add(-3*minute))
+	expect("old work is due", 8*minute)
+	due("check", began.Add(3*minute+time.Second))
+	expect("more becomes due", 4*minute)
+	due("step", began.Add(time.Second))
+	expect("more becomes due in a second", minute)
 }
