@@ -69,7 +69,7 @@ func (h retryHandler) retry(w http.ResponseWriter, r *http.Request) error {
 		return over("The activity has expired (expiresIn), so its recipients cannot be retried. Send it again.", err)
 	case err != nil:
 		return problem.New(http.StatusServiceUnavailable,
-			"Not all could be retried. Try again: no recipient is sent to twice.").Because(err).After(api.RetryAfter)
+			"Not all could be retried. Try again: no recipient is retried twice.").Because(err).After(api.RetryAfter)
 	}
 	return api.Answer(w, r, http.StatusAccepted, client.RetriedActivity{
 		ID: string(id), Retried: done.Sent, Unavailable: done.Unavailable, NextCursor: done.Next,

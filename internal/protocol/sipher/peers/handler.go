@@ -71,7 +71,7 @@ func caller(r *http.Request) string {
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	document, err := h.directory.Answer(r.Context())
 	if err != nil {
-		h.Log.ErrorContext(r.Context(), "read sipher peers", "error", err)
+		h.Log.ErrorContext(r.Context(), "cannot read the list of sipher servers", "error", err)
 		problem(w, http.StatusInternalServerError, "the registry cannot be read at the moment")
 		return
 	}
