@@ -72,7 +72,7 @@ func (c restoreCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "%s is restored. What was unsent when the backup was made is sent from there, even if it was sent meanwhile.\n", c.Data); err != nil {
+	if _, err := fmt.Fprintf(out, "%s is restored. What was unsent when the backup was made is sent when fedpost up runs on it, even if it was sent meanwhile.\n", c.Data); err != nil {
 		return err
 	}
 	return showContents(out, found)
@@ -118,7 +118,7 @@ func (c checkCommand) Run(ctx context.Context, out io.Writer) error {
 
 func (c checkCommand) backup(ctx context.Context, out io.Writer) error {
 	if c.SealingKey != "" {
-		return mistaken("--sealing-key is of a data folder; a backup has its own")
+		return mistaken("--sealing-key is for a data folder; a backup has its own sealing key")
 	}
 	ctx, stop := shown(ctx)
 	found, err := local.CheckBackup(ctx, c.File)

@@ -22,14 +22,14 @@ type benchCommand struct {
 	Activities int         `help:"Activities of a run. Default: 1 for fanout, 500 for ordered, else 2000."`
 	Recipients int         `help:"Recipients of each activity. Default: 5000 for fanout, 5 for ordered, else 1."`
 	Callers    int         `help:"Calls to the API at once." default:"32"`
-	Rate       float64     `help:"Calls a second of all callers together; 0: one call after the other."`
+	Rate       float64     `help:"Calls a second of all callers together; 0: one call after the other." placeholder:"NUMBER"`
 	Hosts      int         `help:"Receiving servers." default:"200"`
 	TLS        bool        `name:"tls" help:"Receiving servers use TLS 1.3."`
 	HTTP2      bool        `name:"http2" help:"Receiving servers also offer HTTP/2."`
 	Known      bool        `help:"First deliver one activity to each receiving server, unmeasured, to have connections and TLS sessions."`
 	HangUp     bool        `name:"hang-up" help:"Close the connection after each answer, so that each delivery needs a new one."`
 	Answer     bench.Times `help:"How long receiving servers take to answer: 20ms, 5ms-50ms, or ~20ms for a mean." default:"0"`
-	Sick       float64     `help:"Share of receiving servers that never answer, such as 0.1."`
+	Sick       float64     `help:"Share of receiving servers that never answer, such as 0.1." placeholder:"SHARE"`
 	Body       int         `help:"Bytes of an activity." default:"1500"`
 	Beside     int         `help:"Recipients of one more activity, delivered during the measurement but not measured."`
 	Within     duration    `help:"Longest time for one run." default:"5m"`

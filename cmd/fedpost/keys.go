@@ -24,7 +24,7 @@ type keysCommand struct {
 	Delete   keysDelete   `cmd:"" help:"Delete a signing key for good."`
 	Sipher   sipherKeys   `cmd:"" help:"Make an identity for a Sipher network and print its settings."`
 
-	RotateSipher rotateSipher `cmd:"" help:"Change our keys at the servers of a Sipher network. They get proofs of the old and the new keys."`
+	RotateSipher rotateSipher `cmd:"" help:"Change your keys at the servers of a Sipher network. The servers get proofs of the old and the new keys."`
 }
 
 type keysGenerate struct {
@@ -132,7 +132,7 @@ func (c keysDelete) Run(ctx context.Context, out io.Writer) error {
 }
 
 type sipherKeys struct {
-	Origin string `arg:"" help:"Our own origin, such as https://social.example"`
+	Origin string `arg:"" help:"Your server's origin, such as https://social.example"`
 }
 
 // Run prints the settings. They hold private keys: whoever runs it stores them.

@@ -44,18 +44,18 @@ type commands struct {
 	Outbox     outboxCommand     `cmd:"" help:"List rows of the outbox on PostgreSQL; retry and drop refused ones."`
 	Watch      watchCommand      `cmd:"" help:"Show queues, counts and servers in trouble live."`
 	Stats      statsCommand      `cmd:"" help:"Show queue depths, counts of today, and unhealthy servers."`
-	Bench      benchCommand      `cmd:"" help:"Measure a fedpost on this machine under load: rates, times, processor time a delivery."`
+	Bench      benchCommand      `cmd:"" help:"Measure fedpost under load: rates, times, processor time of a delivery."`
 
-	Dashboard dashboard `cmd:"" help:"Serve the operator's page of a fedpost on this machine, with your own credentials. fedpost up serves its own page itself."`
+	Dashboard dashboard `cmd:"" help:"Serve the operator's page here for a fedpost that runs elsewhere, as on AWS, with your own credentials. fedpost up serves its page itself."`
 
 	Backup  backupCommand  `cmd:"" help:"Save the data folder of fedpost up into one file, while it runs."`
 	Restore restoreCommand `cmd:"" help:"Make a data folder from a backup."`
-	Check   checkCommand   `cmd:"" help:"Check a data folder or a backup: integrity, orphans, counts, sealing key."`
+	Check   checkCommand   `cmd:"" help:"Check a data folder or a backup: damage, counts, sealing key."`
 
 	Export exportCommand `cmd:"" help:"Write keys, webhooks and records of servers into an encrypted file, to move to another fedpost."`
-	Import importCommand `cmd:"" help:"Import a file of fedpost export."`
+	Import importCommand `cmd:"" help:"Read keys, webhooks and records of servers from a file that fedpost export has written."`
 
-	Health     health            `cmd:"" help:"Check whether a fedpost works. The exit status is for scripts and containers."`
+	Health     health            `cmd:"" help:"Check whether a fedpost works. Exit status: 0 if it does, else 1."`
 	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
 	Completion completionCommand `cmd:"" help:"Print the script that completes commands in bash, zsh or fish."`
 	Complete   completeCommand   `cmd:"" name:"__complete" hidden:""`

@@ -21,7 +21,7 @@ func limitMemory(allowed memlimit.Provider, log *slog.Logger) {
 	case err == nil && limit == math.MaxInt64, errors.Is(err, memlimit.ErrNoCgroup), errors.Is(err, memlimit.ErrCgroupsNotSupported):
 		log.Debug("memory is not limited", "cause", err)
 	case err != nil:
-		log.Warn("memory limit of the cgroup", "error", err)
+		log.Warn("the memory limit of the cgroup cannot be read", "error", err)
 	default:
 		log.Info("memory limit", "bytes", limit)
 	}

@@ -12,12 +12,12 @@ import (
 type outboxCommand struct {
 	List  outboxList  `cmd:"" help:"List rows of the table fedpost.outbox."`
 	Retry outboxRetry `cmd:"" help:"Retry refused rows."`
-	Drop  outboxDrop  `cmd:"" help:"Remove rows that were refused."`
+	Drop  outboxDrop  `cmd:"" help:"Remove refused rows."`
 }
 
 type outboxList struct {
 	remote
-	State string   `help:"Only rows of this state: waiting, accepted or refused." enum:",waiting,accepted,refused" default:""`
+	State string   `help:"Only rows in this state: waiting, accepted or refused." enum:",waiting,accepted,refused" default:""`
 	Limit positive `help:"List at most this many." default:"100"`
 }
 
@@ -42,7 +42,7 @@ func (c outboxList) Run(ctx context.Context, out io.Writer) error {
 // refusedRows are the flags that select rows that were refused.
 type refusedRows struct {
 	ID    string   `help:"Only the row of this id."`
-	All   bool     `help:"All rows that were refused."`
+	All   bool     `help:"All refused rows."`
 	Limit positive `help:"At most this many." default:"1000"`
 }
 
@@ -75,7 +75,7 @@ func changed[T any](ctx context.Context, c refusedRows, r remote, out io.Writer,
 	case err != nil:
 		return err
 	case n == 0 && s.ID != "":
-		return fmt.Errorf("no row that was refused has the id %s; see fedpost outbox list --state refused", s.ID)
+		return fmt.Errorf("no refused row has the id %s; see fedpost outbox list --state refused", s.ID)
 	case r.JSON:
 		return printJSON(out, answer)
 	}

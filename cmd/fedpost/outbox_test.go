@@ -99,7 +99,7 @@ func TestAPostAndItsDeliveryAreOneTransactionOnPostgreSQL(t *testing.T) {
 	fedpost.until("outbox.refused", "events")
 	fedpost.run([]string{"events"}, "row 1: ", "row 2: ")
 	fedpost.fails("say which", "outbox", "retry")
-	fedpost.fails("no row that was refused has the id 7", "outbox", "drop", "--id", "7")
+	fedpost.fails("no refused row has the id 7", "outbox", "drop", "--id", "7")
 	fedpost.run([]string{"outbox", "drop", "--id", "2"}, "1 dropped")
 	fedpost.run([]string{"keys", "generate", keyID})
 	fedpost.run([]string{"outbox", "retry", "--all"}, "1 retried")

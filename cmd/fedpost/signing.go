@@ -27,7 +27,7 @@ func faster(s config.Signing, log *slog.Logger) (sign func(crypto.Signer) crypto
 		}
 		fast, err := library.Signer(plain)
 		if err != nil {
-			log.Warn("a key is signed with by Go, not by OpenSSL", "because", err)
+			log.Warn("OpenSSL does not take a signing key; Go signs with it", "because", err)
 			return k
 		}
 		return fast

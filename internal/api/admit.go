@@ -37,7 +37,7 @@ func (a *API) admit(h http.Header, r *http.Request, pattern string, public bool)
 	}
 	if err != nil {
 		return problem.New(http.StatusForbidden,
-			"A page of another site has sent this request, by the headers Sec-Fetch-Site and Origin of the browser. Such requests are refused.").Because(err)
+			"A page of another site sent this request, says the browser (Sec-Fetch-Site, Origin). Such requests are refused.").Because(err)
 	}
 	if public {
 		return nil

@@ -109,7 +109,7 @@ func TestBadFieldsAreAllNamedAndNothingIsStored(t *testing.T) {
 		"header of a recipient":   {strings.Replace(submission(), `"https://b.example/inbox"`, `{"inbox":"https://b.example/inbox","headers":[{"name":"Cookie","value":"a"}]}`, 1), map[string]string{"#/recipients/1/headers/0/name": "not allowed"}},
 		"twice":                   {submission(`"delay":1`, `"delay":2`), map[string]string{"#/delay": "twice"}},
 		"two activities":          {with("activity", `{}`), map[string]string{"#/activity": "twice"}},
-		"nothing":                 {`{}`, map[string]string{"#/activity": "missing", "#/keyId": "missing", "#/recipients": "nobody"}},
+		"nothing":                 {`{}`, map[string]string{"#/activity": "missing", "#/keyId": "missing", "#/recipients": "missing or empty"}},
 		"nulls":                   {`{"activity":null,"keyId":null,"recipients":null,"delay":null}`, map[string]string{"#/activity": "is null", "#/keyId": "is null", "#/recipients": "is null", "#/delay": "is null"}},
 		"activity is a string":    {`{"activity":"{}","keyId":"` + keyID + `","recipients":["https://a.example/i"]}`, map[string]string{"#/activity": "not a JSON object"}},
 		"key is a number":         {strings.Replace(submission(), `"`+keyID+`"`, "7", 1), map[string]string{"#/keyId": "not a string"}},

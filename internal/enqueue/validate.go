@@ -195,7 +195,7 @@ func (s *Service) checkBody(pointer, body string, f faults) bool {
 
 func (s *Service) checkRecipients(it *item, f faults) {
 	if len(it.Recipients) == 0 {
-		f.add("/recipients", "lists nobody; give at least one inbox URL")
+		f.add("/recipients", "is missing or empty; give at least one inbox URL")
 		return
 	}
 	before := len(*f.list)
@@ -226,7 +226,7 @@ func (s *Service) checkRecipients(it *item, f faults) {
 		f.add(fmt.Sprintf("/recipients/%d/headers", i), "differ from those of an earlier recipient at the same inbox or shared inbox; give both the same, or set preferSharedInbox to false")
 	}
 	if n := len(it.targets); n > s.o.Limits.Inboxes {
-		f.add("/recipients", "makes %d inboxes, after duplicates and shared inboxes; the limit is %d: split the list", n, s.o.Limits.Inboxes)
+		f.add("/recipients", "has %d inboxes after duplicates and shared inboxes are collapsed; the limit is %d: split the list", n, s.o.Limits.Inboxes)
 	}
 }
 

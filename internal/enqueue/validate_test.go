@@ -91,7 +91,7 @@ func TestBadInputIsNamedAndNothingIsStored(t *testing.T) {
 		"headers of a shared inbox": {request(sharing("https://a.example/inbox"), ofRecipient(0, "X-1: x")), "/recipients/1/headers", "preferSharedInbox"},
 		"sipher, headers":           {sipher(headers("X-1: x")), "/headers", "does not belong"},
 		"sipher, of its target":     {sipher(ofRecipient(0, "X-1: x")), "/recipients/0/headers", "does not belong"},
-		"no recipients":             {request(inbox()), "/recipients", "nobody"},
+		"no recipients":             {request(inbox()), "/recipients", "missing or empty"},
 		"relative inbox":            {request(inbox("https://a.example/inbox", "/inbox")), "/recipients/1/inbox", "absolute"},
 		"no scheme":                 {request(inbox("a.example/inbox")), "/recipients/0/inbox", "absolute"},
 		"scheme-relative":           {request(inbox("//a.example/inbox")), "/recipients/0/inbox", "absolute"},
@@ -141,7 +141,7 @@ func TestBadInputIsNamedAndNothingIsStored(t *testing.T) {
 		"sipher, server with query": {sipher(func(r *enqueue.Request) { r.ServerURL = "https://b.example?x" }), "/serverUrl", "query"},
 		"sipher with key":           {sipher(func(r *enqueue.Request) { r.KeyID = keyID }), "/keyId", "own identity"},
 		"sipher, two targets":       {sipher(inbox("https://b.example/1", "https://b.example/2")), "/recipients", "exactly one"},
-		"sipher, no target":         {sipher(inbox()), "/recipients", "nobody"},
+		"sipher, no target":         {sipher(inbox()), "/recipients", "missing or empty"},
 		"sipher, shared inbox":      {sipher(func(r *enqueue.Request) { r.Recipients[0].SharedInbox = "https://b.example/inbox" }), "/recipients/0/sharedInbox", "does not belong"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestRecipientsUpToTheLimitAfterCollapse(t *testing.T) {
 		t.Errorf("as many as allowed: %+v, %v", res, err)
 	}
 	got := faultsOf(t, second(w.enqueue(request(func(r *enqueue.Request) { r.Recipients = inboxes(101, 0) }))))
-	if f := got["/recipients"]; !strings.Contains(f.Detail, "makes 101 inboxes") {
+	if f := got["/recipients"]; !strings.Contains(f.Detail, "has 101 inboxes") {
 		t.Errorf("one too many: %v", got)
 	}
 	// Many recipients behind few shared inboxes count as few targets.

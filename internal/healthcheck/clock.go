@@ -31,7 +31,7 @@ func (r *Runner) setBack(now time.Time) time.Duration {
 // redate moves the steps of all servers forward by as much as the clock was set back: otherwise
 // they would be late by that.
 func (r *Runner) redate(ctx context.Context, now time.Time, back time.Duration) error {
-	r.Log.WarnContext(ctx, "the clock was set back: the steps of servers are moved forward", "by", back)
+	r.Log.WarnContext(ctx, "the clock was set back; the steps of servers are set back with it", "by", back)
 	var errs []error
 	for shard := range circuit.Shards {
 		planned, err := r.Servers.DueServers(ctx, shard, now.Add(back+r.Rules.CheckSlow), 0)

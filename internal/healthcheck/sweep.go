@@ -59,7 +59,7 @@ func (r *Runner) empty(ctx context.Context, s circuit.State) error {
 		return r.send(ctx, ps, parking.Release{Once: true})
 	})
 	if released > 0 {
-		r.Log.InfoContext(ctx, "released what is parked for a server that is refused", "server", s.Key, "phase", s.Phase, "released", released)
+		r.Log.InfoContext(ctx, "released what is parked for a server that is blocked or gone", "server", s.Key, "phase", s.Phase, "released", released)
 	}
 	if err == nil && s.Phase == circuit.Blocked {
 		s, err = r.hasten(ctx, s)

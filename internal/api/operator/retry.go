@@ -49,7 +49,7 @@ func (h retryHandler) retry(r *http.Request, id activity.ID) (any, error) {
 		return nil, over("The activity has expired (expiresIn), so its recipients cannot be retried. Send it again.", err)
 	case err != nil:
 		return nil, problem.New(http.StatusServiceUnavailable,
-			"Not all could be retried. Try again: no recipient is sent to twice.").Because(err).After(api.RetryAfter)
+			"Not all could be retried. Try again: no recipient is retried twice.").Because(err).After(api.RetryAfter)
 	}
 	return api.Reply{Status: http.StatusAccepted, Body: client.RetriedActivity{
 		ID: string(id), Retried: done.Sent, Unavailable: done.Unavailable, NextCursor: done.Next,

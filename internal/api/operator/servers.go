@@ -167,7 +167,7 @@ func (h serverHandlers) pause(_ registry.Name, in *api.Object) act {
 	case !until.IsZero() && wait > 0:
 		in.Fault("for", "is given beside until; give one of them, or neither for a pause without end")
 	case !until.IsZero() && !until.After(now):
-		in.Fault("until", "is over")
+		in.Fault("until", "is in the past")
 	case wait > 0:
 		until = now.Add(wait)
 	}

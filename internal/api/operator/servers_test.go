@@ -402,7 +402,7 @@ func TestWhatIsWrongWithARequestAboutServersIsSaid(t *testing.T) {
 		{400, "is not a string", "POST", server("a.example") + "/block", `{"reason":7}`},
 		{400, "not a JSON object", "POST", server("a.example") + "/block", `[]`},
 		{400, "not a field", "POST", server("a.example") + "/unblock", `{"reason":"spam"}`},
-		{400, "is over", "POST", server("a.example") + "/pause", `{"until":"2026-11-21T12:00:00Z"}`},
+		{400, "is in the past", "POST", server("a.example") + "/pause", `{"until":"2026-11-21T12:00:00Z"}`},
 		{400, "which is not a time", "POST", server("a.example") + "/pause", `{"until":"tomorrow"}`},
 		{400, "beside until", "POST", server("a.example") + "/pause", `{"until":"2026-11-22T12:00:00Z","for":"PT1H"}`},
 		{400, "is not a duration", "POST", server("a.example") + "/pause", `{"for":"1 hour"}`},

@@ -72,7 +72,7 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, name s
 	shown.Done = cmp.Or(shown.Done, done[r.URL.Query().Get("done")])
 	var b bytes.Buffer
 	if err := pages()[name].Execute(&b, shown); err != nil {
-		p.o.Log.ErrorContext(r.Context(), "render page", "page", name, "error", err)
+		p.o.Log.ErrorContext(r.Context(), "a page could not be rendered", "page", name, "error", err)
 		http.Error(w, "The page could not be rendered; the log says why.", http.StatusInternalServerError)
 		return
 	}
@@ -105,7 +105,7 @@ func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 	kind, known := kinds[path.Ext(name)]
 	if err != nil || !known {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
-			p.o.Log.ErrorContext(r.Context(), "asset", "error", err)
+			p.o.Log.ErrorContext(r.Context(), "an asset could not be read", "error", err)
 		}
 		http.NotFound(w, r)
 		return

@@ -80,7 +80,7 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, v *visit, err erro
 	case errors.Is(err, context.Canceled):
 		// The visitor has left.
 	default:
-		p.o.Log.ErrorContext(r.Context(), "page", "path", r.URL.Path, "error", err)
+		p.o.Log.ErrorContext(r.Context(), "the API did not answer the operator's page", "path", r.URL.Path, "error", err)
 		p.fail(w, r, v, http.StatusBadGateway, "fedpost does not answer: "+err.Error())
 	}
 }

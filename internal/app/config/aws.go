@@ -12,7 +12,7 @@ import (
 // Queueing is the type of the queues. The AWS engine sees it by their URLs; QUEUE_TYPE must agree.
 type Queueing struct {
 	Type   queue.Type `env:"QUEUE_TYPE" envDefault:"standard" help:"standard, or fifo for queues that deduplicate for 5 minutes; all QUEUE_URL_… must name queues of this type"`
-	FairBy string     `env:"FAIR_BY" envDefault:"actor" help:"actor: on standard queues, an actor who sends much does not delay others (SQS asks $0.10 a million messages); none: first come, first served"`
+	FairBy string     `env:"FAIR_BY" envDefault:"actor" help:"actor: on standard queues, an actor who sends much does not delay others (SQS charges $0.10 a million messages); none: first come, first served"`
 }
 
 // Kind is the type of the queues as engines know it.

@@ -47,7 +47,7 @@ func replace[T any](value, with *T) {
 func (c *Retry) check(r *report) {
 	r.oneOf("RETRY_POLICY", c.Policy, retry.Names...)
 	if _, err := c.Build(); err != nil && len(r.faults) == 0 {
-		r.add("RETRY_POLICY", "and the settings that change it do not go together: "+err.Error(), "change one of them")
+		r.add("RETRY_POLICY", "and the settings that change it contradict each other: "+err.Error(), "change one of them")
 	}
 }
 

@@ -46,7 +46,7 @@ var titles = []struct{ concern, title string }{
 	{"Tracing", "Traces"},
 	{"TracingHeaders", "Traces: headers for the collector"},
 	{"Log", "Log lines of the functions"},
-	{"SipherIdentity", "Sipher: who we are"},
+	{"SipherIdentity", "Sipher: your server"},
 	{"SipherSecrets", "Sipher: private keys"},
 	{"SipherSecret", "Sipher: keys in a secret, on AWS"},
 	{"Sipher", "Sipher"},

@@ -43,7 +43,7 @@ func (p *Priorities) check(r *report) {
 	}
 	for _, t := range p.Low {
 		if high[t] {
-			r.add("PRIORITY_LOW_TYPES", "lists "+t+", which PRIORITY_HIGH_TYPES lists too", "decide for one of them")
+			r.add("PRIORITY_LOW_TYPES", "lists "+t+", which PRIORITY_HIGH_TYPES lists too", "remove it from one of them")
 		}
 	}
 }

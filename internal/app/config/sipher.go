@@ -14,9 +14,9 @@ import (
 // SipherIdentity is the public part of our identity in a Sipher network, with the variables of Sipher
 // servers.
 type SipherIdentity struct {
-	Origin              string `env:"BETTER_AUTH_URL" help:"our own origin, such as https://social.example, without a slash at the end"`
-	PublicKey           string `env:"FEDERATION_PUBLIC_KEY" help:"our Ed25519 public key, 32 bytes in base64"`
-	EncryptionPublicKey string `env:"FEDERATION_ENCRYPTION_PUBLIC_KEY" help:"our X25519 public key, 32 bytes in base64"`
+	Origin              string `env:"BETTER_AUTH_URL" help:"your server's origin, such as https://social.example, without a slash at the end"`
+	PublicKey           string `env:"FEDERATION_PUBLIC_KEY" help:"your Ed25519 public key, 32 bytes in base64"`
+	EncryptionPublicKey string `env:"FEDERATION_ENCRYPTION_PUBLIC_KEY" help:"your X25519 public key, 32 bytes in base64"`
 }
 
 // Load returns the identity to show to others. Its error joins *crypto.SettingFault.
@@ -36,8 +36,8 @@ func (s *SipherIdentity) check(r *report) {
 // SipherSecrets are our identity's private keys, for programs that sign or decrypt, which also read
 // SipherIdentity. Set all variables of both, or none.
 type SipherSecrets struct {
-	PrivateKey           string `env:"FEDERATION_PRIVATE_KEY" secret:"true" help:"our Ed25519 private key, 64 bytes (seed and public key) in base64"`
-	EncryptionPrivateKey string `env:"FEDERATION_ENCRYPTION_PRIVATE_KEY" secret:"true" help:"our X25519 private key, 32 bytes in base64"`
+	PrivateKey           string `env:"FEDERATION_PRIVATE_KEY" secret:"true" help:"your Ed25519 private key, 64 bytes (seed and public key) in base64"`
+	EncryptionPrivateKey string `env:"FEDERATION_ENCRYPTION_PRIVATE_KEY" secret:"true" help:"your X25519 private key, 32 bytes in base64"`
 }
 
 // Load returns the identity to send with; public is the identity's public half.

@@ -42,7 +42,7 @@ type plain struct{ log *slog.Logger }
 
 func (p plain) Write(line []byte) (int, error) {
 	if !bytes.HasPrefix(line, []byte(`{"errorMessage":`)) {
-		p.log.ErrorContext(context.Background(), "Lambda's runtime", "error", string(bytes.TrimSpace(line)))
+		p.log.ErrorContext(context.Background(), "a fault of Lambda's runtime", "error", string(bytes.TrimSpace(line)))
 	}
 	return len(line), nil
 }

@@ -95,7 +95,7 @@ func loopbackOnly(next http.Handler, log *slog.Logger) http.Handler {
 			"Without FEDPOST_API_TOKEN only requests to localhost, 127.0.0.1 or [::1] are answered, because any web page could send others. Set a token, or use one of these names.")
 		log.WarnContext(r.Context(), "refused a request to a name that is not loopback", "host", fmt.Sprintf("%.100q", r.Host), "client", r.RemoteAddr)
 		if err := p.Write(w); err != nil {
-			log.InfoContext(r.Context(), "answer to a refused request", "error", err)
+			log.InfoContext(r.Context(), "the answer to a refused request was not sent", "error", err)
 		}
 	})
 }

@@ -69,7 +69,7 @@ func (d *Duty) ask(ctx context.Context) {
 		b.Queue(d.e.sql(askForDuty), d.e.clock(), d.name, d.holder, dutyTime.Milliseconds()).Exec(affected(&n))
 	})
 	if err != nil {
-		d.e.log.WarnContext(ctx, "cannot ask for work that one process does at a time", "name", d.name, "error", err)
+		d.e.log.WarnContext(ctx, "cannot take or keep the work that only one process does at a time", "name", d.name, "error", err)
 		return
 	}
 	d.mu.Lock()

@@ -106,5 +106,5 @@ func migrate(s *session) error {
 var ErrNewer = errors.New("the file was written by a newer fedpost")
 
 func newer(version int) error {
-	return fmt.Errorf("%w (schema %d, this one knows %d): use that version or another data directory", ErrNewer, version, schemaVersion)
+	return fmt.Errorf("%w (schema %d, this one knows %d): use that version, or another data folder", ErrNewer, version, schemaVersion)
 }

@@ -79,7 +79,7 @@ func caller(r *http.Request) string {
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	document, err := h.directory.Answer(r.Context())
 	if err != nil {
-		h.Log.ErrorContext(r.Context(), "read sipher peers", "error", err)
+		h.Log.ErrorContext(r.Context(), "cannot read the list of sipher servers", "error", err)
 		problem(w, http.StatusInternalServerError, "the registry cannot be read at the moment")
 		return
 	}
@@ -119,7 +119,7 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 	ctx := r.Context()
 	block, err := h.Blocks.Blocked(ctx, claim.URL)
 	if err != nil {
-		h.Log.ErrorContext(ctx, "read the sipher block list", "error", err)
+		h.Log.ErrorContext(ctx, "cannot read the block list of sipher servers", "error", err)
 		problem(w, http.StatusInternalServerError, "the block list cannot be read at the moment")
 		return
 	}
@@ -147,7 +147,7 @@ func (h *Handler) register(w http.ResponseWriter, r *http.Request, claim wire.Ca
 		h.Log.WarnContext(ctx, "sipher server presents a new key and is refused", "server", claim.URL, "error", err)
 		problem(w, http.StatusBadRequest, claim.URL+" is registered with another key; its operator has to ask ours to pin the new one")
 	case err != nil:
-		h.Log.ErrorContext(ctx, "register sipher server", "server", claim.URL, "error", err)
+		h.Log.ErrorContext(ctx, "cannot register a sipher server", "server", claim.URL, "error", err)
 		problem(w, http.StatusInternalServerError, "the registration could not be stored")
 	default:
 		if err := h.Registered(ctx, server); err != nil {
