@@ -134,16 +134,12 @@ func New(o Options) *Service {
 // dedup.ErrUnavailable if the key's marker cannot be written and the fallback is
 // closed, and a *SendError if the activity could not be put on a queue.
 func (s *Service) Enqueue(ctx context.Context, req Request) (Result, error) {
-	var list []Fault
-	it, err := s.check(ctx, req, faults{list: &list})
-	if err := refusal(list, err); err != nil {
+	f := newFaults()
+	it, err := s.check(ctx, req, f)
+	if err := f.refusal(err); err != nil {
 		return Result{}, err
 	}
-	p, err := s.plan([]item{it}, opSingle, req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy)
-	if err != nil {
-		return Result{}, err
-	}
-	results, err := s.take(ctx, p)
+	results, err := s.take(ctx, []item{it}, opSingle, req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy)
 	if err != nil {
 		return Result{}, err
 	}
@@ -153,21 +149,20 @@ func (s *Service) Enqueue(ctx context.Context, req Request) (Result, error) {
 // EnqueueBatch accepts all activities of a batch or none. Its errors are
 // Enqueue's.
 func (s *Service) EnqueueBatch(ctx context.Context, req BatchRequest) ([]Result, error) {
-	var list []Fault
-	f := faults{list: &list}
+	f := newFaults()
 	items, err := s.checkBatch(ctx, req, f)
-	if err := refusal(list, err); err != nil {
+	if err := f.refusal(err); err != nil {
 		return nil, err
 	}
-	p, err := s.plan(items, opBatch, req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy)
-	if err != nil {
-		return nil, err
-	}
-	return s.take(ctx, p)
+	return s.take(ctx, items, opBatch, req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy)
 }
 
 // take accepts a call, and counts its recipients unless it is a duplicate.
-func (s *Service) take(ctx context.Context, p *plan) ([]Result, error) {
+func (s *Service) take(ctx context.Context, items []item, operation string, key *string, ttl time.Duration, by DeduplicateBy) ([]Result, error) {
+	p, err := s.plan(items, operation, key, ttl, by)
+	if err != nil {
+		return nil, err
+	}
 	r, err := s.accept(ctx, p)
 	if err != nil {
 		return nil, err
@@ -193,16 +188,16 @@ type Preview struct {
 
 // Check validates a request without accepting it.
 func (s *Service) Check(ctx context.Context, req Request) (Preview, error) {
-	var list []Fault
-	it, err := s.check(ctx, req, faults{list: &list})
-	return Preview{Faults: list, Recipients: it.recipients, Targets: it.targets}, err
+	f := newFaults()
+	it, err := s.check(ctx, req, f)
+	return Preview{Faults: *f.list, Recipients: it.recipients, Targets: it.targets}, err
 }
 
 // CheckBatch returns everything that is wrong with a batch, without accepting it.
 func (s *Service) CheckBatch(ctx context.Context, req BatchRequest) ([]Fault, error) {
-	var list []Fault
-	_, err := s.checkBatch(ctx, req, faults{list: &list})
-	return list, err
+	f := newFaults()
+	_, err := s.checkBatch(ctx, req, f)
+	return *f.list, err
 }
 
 func (s *Service) checkBatch(ctx context.Context, req BatchRequest, f faults) ([]item, error) {
@@ -230,16 +225,4 @@ func (s *Service) checkBatch(ctx context.Context, req BatchRequest, f faults) ([
 	}
 	checkKey(req.DeduplicationKey, req.DeduplicationTTL, req.DeduplicateBy, f)
 	return items, nil
-}
-
-// refusal is the error of a check. The caller's faults take precedence over our outage:
-// they remain when the outage is over.
-func refusal(list []Fault, err error) error {
-	if len(list) > 0 {
-		return &InvalidError{Faults: list}
-	}
-	if err != nil {
-		return &SendError{Err: err}
-	}
-	return nil
 }

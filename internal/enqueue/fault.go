@@ -34,6 +34,20 @@ type faults struct {
 	list *[]Fault
 }
 
+func newFaults() faults { return faults{list: new([]Fault)} }
+
+// refusal is the error of a check, which has added to f and may have failed itself. The caller's
+// faults take precedence over our outage: they remain when the outage is over.
+func (f faults) refusal(err error) error {
+	switch {
+	case len(*f.list) > 0:
+		return &InvalidError{Faults: *f.list}
+	case err != nil:
+		return &SendError{Err: err}
+	}
+	return nil
+}
+
 func (f faults) add(pointer, format string, args ...any) {
 	if len(*f.list) < MaxFaults {
 		*f.list = append(*f.list, Fault{Pointer: f.at + pointer, Detail: fmt.Sprintf(format, args...)})

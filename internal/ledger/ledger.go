@@ -25,46 +25,46 @@ const ChunkSize = 50
 // DefaultKeep is how long items of an activity without a record are kept after its creation.
 const DefaultKeep = 14 * 24 * time.Hour
 
-// Record is what is known of an activity as a whole.
+// Record is what is known of an activity as a whole. The names in its tags are stored.
 type Record struct {
-	ID        activity.ID
-	Protocol  activity.Protocol
-	Type      string
-	CreatedAt time.Time
-	DueAt     time.Time // not before, if delayed
-	ExpiresAt time.Time
+	ID        activity.ID       `json:"-"`
+	Protocol  activity.Protocol `json:"protocol,omitempty"`
+	Type      string            `json:"type,omitempty"`
+	CreatedAt time.Time         `json:"-"`
+	DueAt     time.Time         `json:"-"` // not before, if delayed
+	ExpiresAt time.Time         `json:"-"`
 
 	// Recipients counts the caller's recipients, Targets the inboxes after
 	// collapse, in chunks of Chunk (1 for an ordered activity).
-	Recipients int
-	Targets    int
-	Chunk      int
+	Recipients int `json:"recipients,omitempty"`
+	Targets    int `json:"targets,omitempty"`
+	Chunk      int `json:"chunk,omitempty"`
 
 	// OrderingKey is the activity's, if it is ordered.
-	OrderingKey string
+	OrderingKey string `json:"ordering,omitempty"`
 
 	// Fingerprint is the digest of the request. A call that repeats a deduplication
 	// key with another fingerprint is refused.
-	Fingerprint string
+	Fingerprint string `json:"fingerprint,omitempty"`
 
 	// Metadata is the caller's; see activity.Options.
-	Metadata string
+	Metadata string `json:"metadata,omitempty"`
 
-	Cancelled bool
+	Cancelled bool `json:"cancelled,omitempty"`
 	// Forgotten says that only a mark is left, which keeps late messages from being sent.
 	// To its caller the activity is gone.
-	Forgotten bool
+	Forgotten bool `json:"forgotten,omitempty"`
 	// Lost says why the message that stood for the whole activity was given up, or is
 	// empty. Recipients that no other message stands for are dead.
-	Lost string
+	Lost string `json:"lost,omitempty"`
 
 	// Forget is when the table may drop all records of the activity, and from when callers do not
 	// see it. The mark that it is cancelled is kept for longer, for workers.
-	Forget time.Time
+	Forget time.Time `json:"-"`
 
 	// Inline lists the targets if they all fit in one chunk; otherwise each
 	// chunk has its own list.
-	Inline []activity.Target
+	Inline []activity.Target `json:"inline,omitempty"`
 }
 
 // Gone reports whether callers do not see r any more at now.

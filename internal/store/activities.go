@@ -14,26 +14,15 @@ import (
 
 // recordItem is ledger.Record as it is stored.
 type recordItem struct {
-	Protocol    activity.Protocol `json:"protocol,omitempty"`
-	Type        string            `json:"type,omitempty"`
-	CreatedAt   int64             `json:"createdAt,omitempty"`
-	DueAt       int64             `json:"dueAt,omitempty"`
-	ExpiresAt   int64             `json:"expiresAt,omitempty"`
-	Recipients  int               `json:"recipients,omitempty"`
-	Targets     int               `json:"targets,omitempty"`
-	Chunk       int               `json:"chunk,omitempty"`
-	OrderingKey string            `json:"ordering,omitempty"`
-	Fingerprint string            `json:"fingerprint,omitempty"`
-	Metadata    string            `json:"metadata,omitempty"`
-	Cancelled   bool              `json:"cancelled,omitempty"`
-	Forgotten   bool              `json:"forgotten,omitempty"`
-	Lost        string            `json:"lost,omitempty"`
+	ledger.Record
+	CreatedAt int64 `json:"createdAt,omitempty"`
+	DueAt     int64 `json:"dueAt,omitempty"`
+	ExpiresAt int64 `json:"expiresAt,omitempty"`
 	// Forget is set if the item is kept for longer.
 	Forget int64 `json:"forget,omitempty"`
 	// Moved, if set, is the activity's real id, and all other fields are empty.
 	// See CreateOrdered.
-	Moved  activity.ID       `json:"moved,omitempty"`
-	Inline []activity.Target `json:"inline,omitempty"`
+	Moved activity.ID `json:"moved,omitempty"`
 }
 
 // millis is a time in milliseconds, which take few bytes. fromMillis turns them back.
@@ -52,12 +41,7 @@ func fromMillis(ms int64) time.Time {
 }
 
 func packRecord(r ledger.Record) (table.Item, error) {
-	i := recordItem{
-		Protocol: r.Protocol, Type: r.Type,
-		CreatedAt: millis(r.CreatedAt), DueAt: millis(r.DueAt), ExpiresAt: millis(r.ExpiresAt),
-		Recipients: r.Recipients, Targets: r.Targets, Chunk: r.Chunk,
-		OrderingKey: r.OrderingKey, Fingerprint: r.Fingerprint, Metadata: r.Metadata, Cancelled: r.Cancelled, Forgotten: r.Forgotten, Lost: r.Lost, Inline: r.Inline,
-	}
+	i := recordItem{Record: r, CreatedAt: millis(r.CreatedAt), DueAt: millis(r.DueAt), ExpiresAt: millis(r.ExpiresAt)}
 	expires := r.Forget
 	if r.Cancelled && !expires.IsZero() {
 		// Nothing else keeps a message, a parked delivery or a dead letter from being sent later.
@@ -72,16 +56,13 @@ func unpackRecord(id activity.ID, it table.Item) (r ledger.Record, moved activit
 	if err := activityPacking.unpack(it, &i); err != nil {
 		return ledger.Record{}, "", err
 	}
-	forget := it.Expires
+	r = i.Record
+	r.ID, r.Forget = id, it.Expires
+	r.CreatedAt, r.DueAt, r.ExpiresAt = fromMillis(i.CreatedAt), fromMillis(i.DueAt), fromMillis(i.ExpiresAt)
 	if i.Forget != 0 {
-		forget = fromMillis(i.Forget)
+		r.Forget = fromMillis(i.Forget)
 	}
-	return ledger.Record{
-		ID: id, Protocol: i.Protocol, Type: i.Type,
-		CreatedAt: fromMillis(i.CreatedAt), DueAt: fromMillis(i.DueAt), ExpiresAt: fromMillis(i.ExpiresAt),
-		Recipients: i.Recipients, Targets: i.Targets, Chunk: i.Chunk,
-		OrderingKey: i.OrderingKey, Fingerprint: i.Fingerprint, Metadata: i.Metadata, Cancelled: i.Cancelled, Forgotten: i.Forgotten, Lost: i.Lost, Forget: forget, Inline: i.Inline,
-	}, i.Moved, nil
+	return r, i.Moved, nil
 }
 
 func (s *Store) CreateActivity(ctx context.Context, r ledger.Record) error {

@@ -182,15 +182,17 @@ func (s *Store) KeepBody(ctx context.Context, a activity.Activity, until time.Ti
 }
 
 func (s *Store) Body(ctx context.Context, a activity.Activity) (string, error) {
-	bodies, err := s.bodies(ctx, map[activity.ID]int{a.ID: a.Apart.Parts})
-	if err != nil {
-		return "", err
+	return s.body(ctx, a.ID, a.Apart.Parts)
+}
+
+// body returns a body that is stored apart. The error of one that cannot be read is errNoBody.
+func (s *Store) body(ctx context.Context, id activity.ID, parts int) (string, error) {
+	bodies, err := s.bodies(ctx, map[activity.ID]int{id: parts})
+	body, ok := bodies[id]
+	if err == nil && !ok {
+		err = errNoBody(id)
 	}
-	body, ok := bodies[a.ID]
-	if !ok {
-		return "", errNoBody(a.ID)
-	}
-	return body, nil
+	return body, err
 }
 
 // putLight writes items whose activity has a body that is stored once, and sees to it that

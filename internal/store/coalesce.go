@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -122,8 +121,7 @@ func has(digests []byte, d inboxDigest) bool {
 // deliveredKey spreads the inboxes of a subject over partitions: a partition
 // takes 1,000 writes a second, and an activity may be delivered faster.
 func deliveredKey(subject coalesce.Subject, inbox string) table.Key {
-	d := sha256.Sum256([]byte(inbox))
-	name := hex.EncodeToString(d[:16])
+	name := digest(inbox, 16)
 	return table.Key{PK: subjectPK(subject) + "#" + name[:1], SK: "D#" + name}
 }
 

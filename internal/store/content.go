@@ -58,18 +58,11 @@ func (s *Store) Content(ctx context.Context, id activity.ID) (activity.Activity,
 		}
 		return activity.Activity{}, err
 	}
-	if c.Body == 0 {
-		return c.Activity, nil
+	if c.Body > 0 {
+		if c.Activity.Body, err = s.body(ctx, id, c.Body); err != nil {
+			return activity.Activity{}, err
+		}
 	}
-	bodies, err := s.bodies(ctx, map[activity.ID]int{id: c.Body})
-	if err != nil {
-		return activity.Activity{}, err
-	}
-	body, ok := bodies[id]
-	if !ok {
-		return activity.Activity{}, errNoBody(id)
-	}
-	c.Activity.Body = body
 	return c.Activity, nil
 }
 
@@ -92,8 +85,7 @@ func (s *Store) FindBody(ctx context.Context, id activity.ID) (string, error) {
 		return "", fmt.Errorf("look for the body of activity %s: %w", id, err)
 	}
 	if len(parts) > 0 {
-		bodies, err := s.bodies(ctx, map[activity.ID]int{id: len(parts)})
-		if body, ok := bodies[id]; ok || err != nil {
+		if body, err := s.body(ctx, id, len(parts)); !errors.Is(err, ledger.ErrNoBody) {
 			return body, err
 		}
 	}

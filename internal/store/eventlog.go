@@ -3,10 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/big"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -230,15 +229,9 @@ func (s *Store) appendTo(ctx context.Context, t appending) error {
 
 // pause waits for a random time, so that writers that conflicted do not meet again.
 func pause(ctx context.Context, longest time.Duration) error {
-	n, err := rand.Int(rand.Reader, big.NewInt(int64(longest)))
-	if err != nil {
-		return err
-	}
-	t := time.NewTimer(time.Duration(n.Int64()))
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-t.C:
+	case <-time.After(rand.N(longest)):
 	}
 	return ctx.Err()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -98,34 +97,27 @@ func goneKey(inbox string) table.Key { return table.Key{PK: "G#" + keyName(inbox
 // countGone sets Count and Since of the events of inboxes that are gone. counted has what
 // this call has counted before, by event.
 func (s *Store) countGone(ctx context.Context, es []events.Event, counted map[string]gone) error {
-	var mu sync.Mutex
+	counts := make([]gone, len(es))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
-	for i := range es {
-		e := &es[i]
-		if e.Kind != events.RecipientGone {
-			continue
-		}
-		mu.Lock()
+	for i, e := range es {
 		c, known := counted[e.ID]
-		mu.Unlock()
-		if known {
-			e.Count, e.Since = c.Count, fromMillis(c.Since)
+		if counts[i] = c; known || e.Kind != events.RecipientGone {
 			continue
 		}
-		g.Go(func() error {
-			c, err := s.countOne(gctx, e.Inbox, e.ID)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			counted[e.ID] = c
-			e.Count, e.Since = c.Count, fromMillis(c.Since)
-			return nil
+		g.Go(func() (err error) {
+			counts[i], err = s.countOne(gctx, e.Inbox, e.ID)
+			return err
 		})
 	}
-	return g.Wait()
+	err := g.Wait()
+	for i, c := range counts {
+		if c.Count > 0 {
+			counted[es[i].ID] = c
+			es[i].Count, es[i].Since = c.Count, fromMillis(c.Since)
+		}
+	}
+	return err
 }
 
 func (s *Store) countOne(ctx context.Context, inbox, id string) (gone, error) {

@@ -143,10 +143,8 @@ func setEndpoint(cfg *aws.Config, env Getenv, service string) error {
 
 // Wait waits for d, or until ctx ends; then it returns the error of ctx.
 func Wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 	return ctx.Err()

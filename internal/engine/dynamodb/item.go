@@ -79,46 +79,38 @@ type decoder struct {
 }
 
 func (d *decoder) str(name string) string {
-	switch v := d.attributes[name].(type) {
-	case nil:
-	case *types.AttributeValueMemberS:
+	if v, ok := attribute[*types.AttributeValueMemberS](d, name); ok {
 		return v.Value
-	default:
-		d.wrong(name, v)
 	}
 	return ""
 }
 
 func (d *decoder) bytes(name string) []byte {
-	switch v := d.attributes[name].(type) {
-	case nil:
-	case *types.AttributeValueMemberB:
+	if v, ok := attribute[*types.AttributeValueMemberB](d, name); ok {
 		return v.Value
-	default:
-		d.wrong(name, v)
 	}
 	return nil
 }
 
 func (d *decoder) number(name string) (int64, bool) {
-	switch v := d.attributes[name].(type) {
-	case nil:
-	case *types.AttributeValueMemberN:
-		n, err := strconv.ParseInt(v.Value, 10, 64)
-		if err == nil {
-			return n, true
-		}
-		d.err = fmt.Errorf("attribute %s: %w", name, err)
-	default:
-		d.wrong(name, v)
+	v, ok := attribute[*types.AttributeValueMemberN](d, name)
+	if !ok {
+		return 0, false
 	}
-	return 0, false
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	if err != nil {
+		d.err = fmt.Errorf("attribute %s: %w", name, err)
+	}
+	return n, err == nil
 }
 
-func (d *decoder) wrong(name string, v types.AttributeValue) {
-	if d.err == nil {
-		d.err = fmt.Errorf("attribute %s is a %T", name, v)
+// attribute returns an attribute of a type, and false if there is none.
+func attribute[T types.AttributeValue](d *decoder, name string) (v T, ok bool) {
+	a, there := d.attributes[name]
+	if v, ok = a.(T); there && !ok && d.err == nil {
+		d.err = fmt.Errorf("attribute %s is a %T", name, a)
 	}
+	return v, ok
 }
 
 // expression is a condition as DynamoDB takes it.

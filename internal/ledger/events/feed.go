@@ -10,9 +10,10 @@ import (
 type Feed struct {
 	Store    Store
 	Notifier *Notifier
-	// Every is how often a reader that waits polls. Default 2 s.
-	Every time.Duration
 }
+
+// pollEvery is how often a reader that waits polls.
+const pollEvery = 2 * time.Second
 
 // Query is what a reader asks for.
 type Query struct {
@@ -42,12 +43,11 @@ func (f Feed) Read(ctx context.Context, q Query) (Page, error) {
 		if left <= 0 || f.Notifier.Stopped() {
 			return p, nil
 		}
-		next := time.After(min(left, f.every()))
 		select {
 		case <-ctx.Done():
 			return p, nil // the reader goes on from here
 		case <-notified:
-		case <-next:
+		case <-time.After(min(left, pollEvery)):
 		}
 		// Each of many events may notify, and each look reads all logs.
 		select {
@@ -56,13 +56,6 @@ func (f Feed) Read(ctx context.Context, q Query) (Page, error) {
 		case <-time.After(min(left, time.Until(looked.Add(together)))):
 		}
 	}
-}
-
-func (f Feed) every() time.Duration {
-	if f.Every > 0 {
-		return f.Every
-	}
-	return 2 * time.Second
 }
 
 // look returns the events of q's kinds that there are.

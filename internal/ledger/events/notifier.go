@@ -98,12 +98,10 @@ func OnNotify(ctx context.Context, n *Notifier, log *slog.Logger, f func(context
 			return
 		case <-next:
 		}
-		pause := time.NewTimer(together)
 		select {
 		case <-ctx.Done():
-			pause.Stop()
 			return
-		case <-pause.C:
+		case <-time.After(together):
 		}
 		next = n.Next() // before f reads, so that f misses nothing
 		if err := f(ctx); err != nil && ctx.Err() == nil {
