@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -377,3 +378,14 @@ func (c *Client) Retry(ctx context.Context, id string, r Retry) (RetriedActivity
 func (c *Client) Forget(ctx context.Context, id string) error {
 	return c.do(ctx, request{method: http.MethodDelete, path: activityPath(id)}, nil)
 }
+
+// Duration is a time.Duration that travels as ISO 8601, such as "PT90S".
+type Duration time.Duration
+
+// String is d in ISO 8601.
+func (d Duration) String() string {
+	return "PT" + strconv.FormatFloat(time.Duration(d).Seconds(), 'f', -1, 64) + "S"
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

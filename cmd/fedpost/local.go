@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto"
 	"crypto/rand"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +30,7 @@ import (
 	"fedpost/internal/engine/postgres"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/keys/openssl"
 	"fedpost/internal/ledger/events"
 )
 
@@ -342,4 +345,43 @@ func sharedQueues() map[queue.Name]queue.Config {
 		m[n] = c
 	}
 	return m
+}
+
+// dispatch sends requests to the page, the metrics or the API. http.ServeMux would redirect paths
+// that are not canonical, which the API answers itself.
+func dispatch(api, metrics http.Handler, p *page.Page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/metrics" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			metrics.ServeHTTP(w, r)
+		case p.Serves(r):
+			p.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})
+}
+
+// faster returns what makes RSA keys sign by OpenSSL, nil if they sign by Go, and says by which
+// for people.
+func faster(s config.Signing, log *slog.Logger) (sign func(crypto.Signer) crypto.Signer, by string) {
+	if s.Library != "auto" {
+		return nil, "Go, as SIGNING_LIBRARY says"
+	}
+	library, err := openssl.Open()
+	if err != nil {
+		return nil, fmt.Sprintf("Go (%v)", err)
+	}
+	return func(k crypto.Signer) crypto.Signer {
+		plain, ok := k.(*rsa.PrivateKey)
+		if !ok {
+			return k
+		}
+		fast, err := library.Signer(plain)
+		if err != nil {
+			log.Warn("OpenSSL does not take a signing key; Go signs with it", "because", err)
+			return k
+		}
+		return fast
+	}, "OpenSSL " + library.Version()
 }

@@ -7,8 +7,10 @@ import (
 	"fedpost/internal/app/config"
 	"fedpost/internal/app/topology"
 	"fedpost/internal/deliver"
+	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/deliver/deadletter"
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/protocol/retry"
 	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
@@ -66,4 +68,13 @@ func (p Ports) deadLetterWriter(l config.Limits) deadletter.Writer {
 func (p Ports) lot(r circuit.Rules) *parking.Lot {
 	s := p.store()
 	return &parking.Lot{Store: s, Servers: s, Queues: p.sender, Rules: r, Now: p.now(), Random: p.random(), Log: p.Log}
+}
+
+// rememberDelivered is how long fedpost remembers the last delivery to an inbox. After that an
+// unchanged update is sent once more.
+const rememberDelivered = 30 * 24 * time.Hour
+
+// coalesce skips deliveries that a newer activity supersedes, for requests that ask for it.
+func (p Ports) coalesce(policy retry.Policy, rules circuit.Rules) *coalesce.Filter {
+	return &coalesce.Filter{Store: p.store(), Now: p.now(), Pending: rules.Longest(policy.GiveUp), Remember: rememberDelivered}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
+	"time"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
@@ -18,6 +19,7 @@ import (
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/webhook"
 	"fedpost/internal/servers/ratelimit"
+	"fedpost/internal/store"
 )
 
 // tally returns the shared tally, or a new one.
@@ -80,4 +82,19 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 		operator.FollowRoutes(s.Sipher()),
 		operator.OutboxRoutes(p.Rows),
 	), nil
+}
+
+// activities serves the API's view of activities from the ledger.
+type activities struct {
+	*store.Store
+	now func() time.Time
+}
+
+// View implements api.Activities.
+func (a activities) View(ctx context.Context, id activity.ID, f ledger.RecipientFilter, cursor string, limit int) (ledger.View, error) {
+	v, err := ledger.SelectView(ctx, a.Store, a.Store, id, f, cursor, limit, a.now())
+	if err != nil {
+		return v, err
+	}
+	return v, ledger.Explain(ctx, a.Store, v.Recipients, a.now())
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"crypto/rand"
 	"fmt"
 
 	"fedpost/internal/app/config"
@@ -68,4 +69,13 @@ func (p Ports) sipher(f federation) (protocol.Protocol, error) {
 		Identity: f.identity, Store: p.store().Sipher(), HTTP: hc, Policies: &policies, Probes: c.Probes, Checks: c.Checks,
 		Limiter: peers.NewRateLimit(c.DiscoverRate, c.DiscoverRate, p.now()), Log: p.Log, Now: p.now(),
 	}), sipher.Bounds{InFlight: c.Deliveries, PerHost: f.perHost}), nil
+}
+
+// Rotation changes our Sipher keys at peers. It needs no running fedpost.
+func (p Ports) Rotation(o config.Outbound, before, after crypto.Identity) (peers.Rotation, error) {
+	c, err := p.client(o, nil, peers.RotateTimeout, outbound.MaxBody)
+	if err != nil {
+		return peers.Rotation{}, err
+	}
+	return peers.Rotation{HTTP: peers.NewExchange(c), Old: before, New: after, Entropy: rand.Reader}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 
 	"fedpost/internal/app/progress"
@@ -22,36 +23,45 @@ func Export(ctx context.Context, from Installation, to io.Writer, passphrase str
 	if err != nil {
 		return nil, err
 	}
-	counts := Counts{serverKind: 0, blockKind: 0, peerKind: 0, followKind: 0, webhookKind: 0, keyKind: 0}
+	counts := Counts{}
 	var records atomic.Int64
 	progress.Begin(ctx, "exporting records", func() (done, all int64) { return records.Load(), 0 })
-	put := func(l line) error {
-		// Now, as Open would refuse it when the installation may be gone.
-		t := l.thing()
-		if err := t.check(); err != nil {
-			return fmt.Errorf("%s cannot be exported: %w", t.name(), err)
-		}
-		counts[t.kind()]++
-		records.Add(1)
-		return w.put(l)
-	}
-	for _, export := range []func(context.Context, func(line) error) error{
-		from.servers, from.sipherBlocks, from.peers, from.follows, from.webhooks, from.keys,
-	} {
-		if err := export(ctx, put); err != nil {
-			return nil, err
+	for _, k := range inOrder {
+		counts[k] = 0
+		for cursor, more := "", true; more; more = cursor != "" {
+			var all []thing
+			if all, cursor, err = kinds[k].export(from, ctx, cursor); err != nil {
+				return nil, err
+			}
+			for _, t := range all {
+				// Now, as Open would refuse it when the installation may be gone.
+				if err := t.check(); err != nil {
+					return nil, fmt.Errorf("%s cannot be exported: %w", t.name(), err)
+				}
+				if err := w.put(kinds[k].field, t); err != nil {
+					return nil, err
+				}
+				counts[k]++
+				records.Add(1)
+			}
 		}
 	}
 	return counts, w.close()
 }
 
-// pages calls list for page after page.
-func pages(list func(cursor string) (next string, err error)) error {
-	for cursor := ""; ; {
-		next, err := list(cursor)
-		if err != nil || next == "" {
-			return err
+func (c Counts) String() string {
+	var parts []string
+	for _, k := range said {
+		switch n := c[k]; n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+kinds[k].one)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, kinds[k].many))
 		}
-		cursor = next
 	}
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
 }

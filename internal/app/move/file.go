@@ -11,10 +11,6 @@ import (
 	"time"
 
 	"filippo.io/age"
-
-	"fedpost/internal/keys"
-	"fedpost/internal/protocol/sipher/follow"
-	"fedpost/internal/protocol/webhook"
 )
 
 // formatVersion is that of the file's content. A reader refuses any other.
@@ -23,18 +19,15 @@ const formatVersion = 1
 // most bytes of a line. The longest is a key of RSA 4096 with the longest id.
 const longestLine = 64 << 10
 
-// line is a line of the file: JSON lines, encrypted by age. Exactly one field is set. The first line
-// is Begin, the last End.
+// line is a line of the file: JSON lines, encrypted by age, each an object with one field. The first
+// line is begin, the last end.
 type line struct {
-	Begin   *begin         `json:"fedpostExport,omitempty"`
-	Key     *keys.Moved    `json:"key,omitempty"`
-	Server  *server        `json:"server,omitempty"`
-	Webhook *webhook.Moved `json:"webhook,omitempty"`
-	Peer    *peer          `json:"sipherServer,omitempty"`
-	Block   *sipherBlock   `json:"sipherBlock,omitempty"`
-	Follow  *follow.Follow `json:"follow,omitempty"`
-	End     *end           `json:"end,omitempty"`
+	begin *begin
+	thing thing
+	end   *end
 }
+
+const beginField, endField = "fedpostExport", "end"
 
 type begin struct {
 	Version int       `json:"version"`
@@ -44,25 +37,6 @@ type begin struct {
 // end says how many lines are between the first and the last.
 type end struct {
 	Lines int `json:"lines"`
-}
-
-// thing returns what the line has; nil for the first and the last.
-func (l line) thing() thing {
-	switch {
-	case l.Key != nil:
-		return key{*l.Key}
-	case l.Server != nil:
-		return *l.Server
-	case l.Webhook != nil:
-		return hook{*l.Webhook}
-	case l.Peer != nil:
-		return *l.Peer
-	case l.Block != nil:
-		return *l.Block
-	case l.Follow != nil:
-		return followed{*l.Follow}
-	}
-	return nil
 }
 
 type writer struct {
@@ -84,16 +58,16 @@ func newWriter(to io.Writer, passphrase string, work int, now time.Time) (*write
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}
 	f := &writer{to: w}
-	return f, f.write(line{Begin: &begin{formatVersion, now.UTC()}})
+	return f, f.write(beginField, begin{formatVersion, now.UTC()})
 }
 
-func (f *writer) put(l line) error {
+func (f *writer) put(field string, t thing) error {
 	f.lines++
-	return f.write(l)
+	return f.write(field, t)
 }
 
-func (f *writer) write(l line) error {
-	text, err := json.Marshal(l)
+func (f *writer) write(field string, value any) error {
+	text, err := json.Marshal(map[string]any{field: value})
 	if err != nil {
 		return err
 	}
@@ -105,7 +79,7 @@ func (f *writer) write(l line) error {
 }
 
 func (f *writer) close() error {
-	return errors.Join(f.write(line{End: &end{f.lines}}), f.to.Close())
+	return errors.Join(f.write(endField, end{f.lines}), f.to.Close())
 }
 
 // File is a decrypted export, which can be read several times.
@@ -179,14 +153,14 @@ func (f File) each(do func(thing) error) error {
 			return fmt.Errorf("%w: line %d: %w", ErrNotExport, n+1, err)
 		case ended:
 			return fmt.Errorf("%w: line %d comes after the end", ErrNotExport, n+1)
-		case (n == 0) != (l.Begin != nil):
+		case (n == 0) != (l.begin != nil):
 			return fmt.Errorf("%w: line %d is not where it belongs", ErrNotExport, n+1)
-		case l.End != nil && l.End.Lines != n-1:
-			return fmt.Errorf("%w: %d of %d records are there", ErrNotExport, n-1, l.End.Lines)
+		case l.end != nil && l.end.Lines != n-1:
+			return fmt.Errorf("%w: %d of %d records are there", ErrNotExport, n-1, l.end.Lines)
 		}
-		ended = l.End != nil
-		if t := l.thing(); t != nil {
-			if err := do(t); err != nil {
+		ended = l.end != nil
+		if l.thing != nil {
+			if err := do(l.thing); err != nil {
 				return err
 			}
 		}
@@ -218,13 +192,43 @@ func readable(first []byte) error {
 // parse reads a line. Its errors quote nothing of it.
 func parse(text []byte) (l line, err error) {
 	var fields map[string]json.RawMessage
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if json.Unmarshal(text, &fields) != nil || len(fields) != 1 || d.Decode(&l) != nil {
+	if json.Unmarshal(text, &fields) != nil || len(fields) != 1 {
 		return line{}, errLine
 	}
-	if l.Begin == nil && l.End == nil && l.thing() == nil {
-		return line{}, errLine // a null
+	for field, value := range fields {
+		switch field {
+		case beginField:
+			l.begin, err = strictly[begin](value)
+			return l, err
+		case endField:
+			l.end, err = strictly[end](value)
+			return l, err
+		}
+		for _, k := range kinds {
+			if k.field == field {
+				l.thing, err = k.read(value)
+				return l, err
+			}
+		}
 	}
-	return l, nil
+	return line{}, errLine
+}
+
+// read reads a thing as the file has it.
+func read[T thing](text []byte) (thing, error) {
+	t, err := strictly[T](text)
+	if err != nil {
+		return nil, err
+	}
+	return *t, nil
+}
+
+// strictly reads an object without other fields than those of T.
+func strictly[T any](text []byte) (t *T, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if d.Decode(&t) != nil || t == nil { // a null
+		return nil, errLine
+	}
+	return t, nil
 }

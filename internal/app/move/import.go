@@ -3,6 +3,7 @@ package move
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"fedpost/internal/app/progress"
@@ -110,4 +111,14 @@ func (r Report) count(k kind, s standing) {
 		d.Replaced++
 	}
 	r[k] = d
+}
+
+// Rows is r as a table: the kind, and its counts in the order of Done.
+func (r Report) Rows() (rows [][]string) {
+	for _, k := range said {
+		if d, ok := r[k]; ok {
+			rows = append(rows, []string{kinds[k].many, strconv.Itoa(d.Added), strconv.Itoa(d.Same), strconv.Itoa(d.Replaced), strconv.Itoa(d.Left)})
+		}
+	}
+	return rows
 }

@@ -8,26 +8,19 @@ import (
 )
 
 // keys exports the signing keys.
-func (from Installation) keys(ctx context.Context, put func(line) error) error {
-	return pages(func(cursor string) (string, error) {
-		all, next, err := from.ring.List(ctx, cursor, page)
+func (from Installation) keys(ctx context.Context, cursor string) (found []thing, next string, err error) {
+	all, next, err := from.ring.List(ctx, cursor, page)
+	for _, k := range all {
+		m, err := keys.Reveal(ctx, from.store, from.sealer, k.ID)
+		if errors.Is(err, keys.ErrNotFound) {
+			continue // deleted meanwhile
+		}
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
-		for _, k := range all {
-			m, err := keys.Reveal(ctx, from.store, from.sealer, k.ID)
-			if errors.Is(err, keys.ErrNotFound) {
-				continue // deleted meanwhile
-			}
-			if err != nil {
-				return "", err
-			}
-			if err := put(line{Key: &m}); err != nil {
-				return "", err
-			}
-		}
-		return next, nil
-	})
+		found = append(found, key{m})
+	}
+	return found, next, err
 }
 
 type key struct{ keys.Moved }

@@ -62,8 +62,6 @@ var (
 // kind names what a file has, for reports.
 type kind string
 
-// The kinds, in the order of the move: blocks and limits come before the keys, without which nothing
-// is sent.
 const (
 	serverKind  kind = "servers"
 	blockKind   kind = "sipherBlocks"
@@ -72,6 +70,29 @@ const (
 	webhookKind kind = "webhooks"
 	keyKind     kind = "keys"
 )
+
+var (
+	// inOrder are the kinds in the order of the move: blocks and limits come before the keys, without
+	// which nothing is sent.
+	inOrder = []kind{serverKind, blockKind, peerKind, followKind, webhookKind, keyKind}
+	// said are they in the order of reports.
+	said = []kind{keyKind, serverKind, webhookKind, peerKind, blockKind, followKind}
+)
+
+var kinds = map[kind]struct {
+	field     string // of its lines in a file
+	one, many string // for people
+	// export returns a page of an installation's things, and the cursor of the next; empty: there is none.
+	export func(from Installation, ctx context.Context, cursor string) ([]thing, string, error)
+	read   func(text []byte) (thing, error)
+}{
+	serverKind:  {"server", "server", "servers", Installation.servers, read[server]},
+	blockKind:   {"sipherBlock", "block of a Sipher server", "blocks of Sipher servers", Installation.sipherBlocks, read[sipherBlock]},
+	peerKind:    {"sipherServer", "Sipher server", "Sipher servers", Installation.peers, read[peer]},
+	followKind:  {"follow", "follow", "follows", Installation.follows, read[followed]},
+	webhookKind: {"webhook", "webhook", "webhooks", Installation.webhooks, read[hook]},
+	keyKind:     {"key", "key", "keys", Installation.keys, read[key]},
+}
 
 // standing compares a thing of a file with the installation.
 type standing int
@@ -82,6 +103,15 @@ const (
 	own                     // learnt state of its own, which is kept
 	differs                 // different: it is replaced on request
 )
+
+// things are the entries of a page of an export.
+func things[T any](all []T, of func(T) thing) []thing {
+	page := make([]thing, len(all))
+	for i, one := range all {
+		page[i] = of(one)
+	}
+	return page
+}
 
 // thing is an entry of a file.
 type thing interface {

@@ -19,27 +19,20 @@ type server struct {
 }
 
 // servers exports the records from which another installation can learn.
-func (from Installation) servers(ctx context.Context, put func(line) error) error {
-	return pages(func(cursor string) (string, error) {
-		all, next, err := from.store.ListServers(ctx, cursor, page)
-		if err != nil {
-			return "", err
+func (from Installation) servers(ctx context.Context, cursor string) (found []thing, next string, err error) {
+	all, next, err := from.store.ListServers(ctx, cursor, page)
+	for _, s := range all {
+		moved, ok := s.Moved(from.now())
+		if !ok {
+			continue
 		}
-		for _, s := range all {
-			moved, ok := s.Moved(from.now())
-			if !ok {
-				continue
-			}
-			l := server{Key: moved.Key, CheckAt: moved.CheckAt, State: moved}
-			if l.Limit, err = from.limitOf(ctx, moved); err != nil {
-				return "", err
-			}
-			if err := put(line{Server: &l}); err != nil {
-				return "", err
-			}
+		one := server{Key: moved.Key, CheckAt: moved.CheckAt, State: moved}
+		if one.Limit, err = from.limitOf(ctx, moved); err != nil {
+			return nil, "", err
 		}
-		return next, nil
-	})
+		found = append(found, one)
+	}
+	return found, next, err
 }
 
 // limitOf is the limit of a state's host, without its use; nil: none.

@@ -15,25 +15,19 @@ import (
 type peer struct{ peers.Server }
 
 // peers exports the servers that we have sent to. The others registered themselves, and do so again.
-func (from Installation) peers(ctx context.Context, put func(line) error) error {
+func (from Installation) peers(ctx context.Context, _ string) (found []thing, _ string, err error) {
 	all, err := from.store.Sipher().Servers(ctx)
-	if err != nil {
-		return err
-	}
 	for _, s := range all {
 		if s.Stranger {
 			continue
 		}
 		// Health is not exported: the next delivery decides.
-		known := peers.Server{
+		found = append(found, peer{peers.Server{
 			URL: s.URL, PublicKey: s.PublicKey, EncryptionKey: s.EncryptionKey,
 			LastSeen: s.LastSeen, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, IsHealthy: true, Unannounced: s.Unannounced,
-		}
-		if err := put(line{Peer: &peer{known}}); err != nil {
-			return err
-		}
+		}})
 	}
-	return nil
+	return found, "", err
 }
 
 func (peer) kind() kind { return peerKind }
@@ -83,17 +77,9 @@ func (p peer) write(ctx context.Context, to Installation, replace bool) error {
 
 type sipherBlock struct{ peers.Block }
 
-func (from Installation) sipherBlocks(ctx context.Context, put func(line) error) error {
+func (from Installation) sipherBlocks(ctx context.Context, _ string) ([]thing, string, error) {
 	all, err := from.store.Sipher().Blocks(ctx)
-	if err != nil {
-		return err
-	}
-	for _, b := range all {
-		if err := put(line{Block: &sipherBlock{b}}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return things(all, func(b peers.Block) thing { return sipherBlock{b} }), "", err
 }
 
 func (sipherBlock) kind() kind { return blockKind }
@@ -114,19 +100,9 @@ func (b sipherBlock) write(ctx context.Context, to Installation, _ bool) error {
 // followed is a follow that was announced to a Sipher server.
 type followed struct{ follow.Follow }
 
-func (from Installation) follows(ctx context.Context, put func(line) error) error {
-	return pages(func(cursor string) (string, error) {
-		all, next, err := from.store.Sipher().Follows(ctx, cursor, page)
-		if err != nil {
-			return "", err
-		}
-		for i := range all {
-			if err := put(line{Follow: &all[i]}); err != nil {
-				return "", err
-			}
-		}
-		return next, nil
-	})
+func (from Installation) follows(ctx context.Context, cursor string) ([]thing, string, error) {
+	all, next, err := from.store.Sipher().Follows(ctx, cursor, page)
+	return things(all, func(f follow.Follow) thing { return followed{f} }), next, err
 }
 
 func (followed) kind() kind { return followKind }

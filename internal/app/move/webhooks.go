@@ -8,21 +8,16 @@ import (
 )
 
 // webhooks exports the webhooks with their secrets.
-func (from Installation) webhooks(ctx context.Context, put func(line) error) error {
+func (from Installation) webhooks(ctx context.Context, _ string) (found []thing, _ string, err error) {
 	all, err := from.store.Webhooks(ctx)
-	if err != nil {
-		return err
-	}
 	for _, w := range all {
 		m, err := webhook.Reveal(ctx, from.sealer, w, from.now())
 		if err != nil {
-			return err
+			return nil, "", err
 		}
-		if err := put(line{Webhook: &m}); err != nil {
-			return err
-		}
+		found = append(found, hook{m})
 	}
-	return nil
+	return found, "", err
 }
 
 type hook struct{ webhook.Moved }
