@@ -120,15 +120,12 @@ type Header struct {
 type Headers string
 
 // NewHeaders returns hs as Headers.
-func NewHeaders(hs []Header) (Headers, error) {
+func NewHeaders(hs []Header) Headers {
 	if len(hs) == 0 {
-		return "", nil
+		return ""
 	}
-	b, err := json.Marshal(hs)
-	if err != nil {
-		return "", fmt.Errorf("encode headers: %w", err)
-	}
-	return Headers(b), nil
+	b, _ := json.Marshal(hs) // texts and flags are always JSON
+	return Headers(b)
 }
 
 func (h Headers) List() (hs []Header, err error) {

@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"fedpost/internal/keys"
 )
 
 // Form is one of the ways to sign a request.
@@ -63,8 +65,8 @@ type Signer struct {
 // find the public key by keyID, usually a URL such as https://example.com/users/alice#main-key. The error
 // wraps ErrKey.
 func New(key crypto.Signer, keyID string) (*Signer, error) {
-	if err := CheckKeyID(keyID); err != nil {
-		return nil, err
+	if err := keys.CheckID(keyID); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	switch pub := key.Public().(type) {
 	case *rsa.PublicKey:
@@ -87,20 +89,6 @@ func (s *Signer) First() Form {
 		return Cavage
 	}
 	return RFC9421
-}
-
-// CheckKeyID returns an error, which wraps ErrKey, for an id that is empty or cannot stand inside the
-// quotes of a signature header.
-func CheckKeyID(id string) error {
-	if id == "" {
-		return fmt.Errorf("%w: the key id is empty", ErrKey)
-	}
-	for i := range len(id) {
-		if c := id[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			return fmt.Errorf("%w: key id %q has %q at byte %d; percent-encode it", ErrKey, id, c, i)
-		}
-	}
-	return nil
 }
 
 // Sign signs r in form f at the time now; d is the digest of r's body. It sets the Date header, and
