@@ -81,6 +81,9 @@ type Answer struct {
 	Proto string
 }
 
+// OK reports whether the status is 2xx.
+func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
+
 // ErrTooLong says that a body is longer than Config.MaxBody.
 var ErrTooLong = errors.New("the body is longer than the limit")
 

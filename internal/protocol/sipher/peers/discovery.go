@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/wire"
 )
@@ -159,7 +160,7 @@ func (d *Discovery) register(ctx context.Context, serverURL string) error {
 	if err != nil {
 		return err
 	}
-	headers := []wire.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "application/json"}}
+	headers := map[string]string{"Content-Type": "application/json", "Accept": "application/json"}
 	a, err := d.HTTP.Post(ctx, serverURL+"/discover", headers, body, RegisterTimeout)
 	if err != nil {
 		return err
@@ -187,7 +188,7 @@ func fetch(ctx context.Context, http Exchange, serverURL string) (wire.Card, err
 }
 
 // document asks a server for its discovery document.
-func document(ctx context.Context, http Exchange, serverURL string, timeout time.Duration) (Answer, error) {
+func document(ctx context.Context, http Exchange, serverURL string, timeout time.Duration) (outbound.Answer, error) {
 	a, err := http.Get(ctx, serverURL+"/discover", timeout)
 	if err == nil && !a.OK() {
 		err = &statusError{StatusError(serverURL+"/discover", a)}

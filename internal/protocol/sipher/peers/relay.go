@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/wire"
 )
@@ -53,29 +54,29 @@ type Delivery struct {
 
 // Deliver asks a proxy to pass d on, and returns the proxy's 2xx answer and URL. The answer proves
 // nothing unless the target signed it.
-func (r *Relay) Deliver(ctx context.Context, d Delivery) (Answer, string, error) {
+func (r *Relay) Deliver(ctx context.Context, d Delivery) (outbound.Answer, string, error) {
 	proxy, err := r.proxy(ctx, d.Target.URL)
 	if err != nil {
-		return Answer{}, "", err
+		return outbound.Answer{}, "", err
 	}
 	a, err := r.ask(ctx, proxy, d)
 	if err != nil {
-		return Answer{}, proxy, fmt.Errorf("proxy %s: %w", proxy, err)
+		return outbound.Answer{}, proxy, fmt.Errorf("proxy %s: %w", proxy, err)
 	}
 	return a, proxy, nil
 }
 
-func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (Answer, error) {
+func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (outbound.Answer, error) {
 	body, err := r.request(d)
 	if err != nil {
-		return Answer{}, err
+		return outbound.Answer{}, err
 	}
 	a, err := r.HTTP.Post(ctx, proxy+"/proxy", wire.ProxyHeaders(r.Identity.Origin), body, RelayTimeout)
 	if err != nil {
 		if f := FaultOf(err); f.Host {
 			r.mark(ctx, proxy, f.Reason)
 		}
-		return Answer{}, err
+		return outbound.Answer{}, err
 	}
 	if a.Status == http.StatusBadGateway && !r.Policies.For(d.Reason).DirectHealthCheckable {
 		// Only if our own reason forbids direct checks: else a proxy could end the health checks that
@@ -83,7 +84,7 @@ func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (Answer, erro
 		r.mark(ctx, d.Target.URL, InvalidResponse)
 	}
 	if !a.OK() {
-		return Answer{}, fmt.Errorf("proxy did not deliver: %w", StatusError(proxy, a))
+		return outbound.Answer{}, fmt.Errorf("proxy did not deliver: %w", StatusError(proxy, a))
 	}
 	return a, nil
 }

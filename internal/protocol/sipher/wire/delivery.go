@@ -6,16 +6,10 @@ import (
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
-// Header is one header field of a request.
-type Header struct{ Name, Value string }
-
-func DeliveryHeaders(origin, targetURL string) []Header {
-	return []Header{
-		{"Content-Type", "application/json"},
-		{"Origin", origin},
-		{"X-Federation-Origin", origin},
-		{"X-Federation-Target", targetURL},
-	}
+func DeliveryHeaders(origin, targetURL string) map[string]string {
+	h := ProxyHeaders(origin)
+	h["X-Federation-Target"] = targetURL
+	return h
 }
 
 // DeliveryBody is the body of a delivery: the sealed payload and the signature of its plaintext.
@@ -27,12 +21,8 @@ func DeliveryBody(m Method, sealed crypto.Envelope, signature string) (string, e
 	}{m, sealed, signature})
 }
 
-func ProxyHeaders(origin string) []Header {
-	return []Header{
-		{"Content-Type", "application/json"},
-		{"X-Federation-Origin", origin},
-		{"Origin", origin},
-	}
+func ProxyHeaders(origin string) map[string]string {
+	return map[string]string{"Content-Type": "application/json", "Origin": origin, "X-Federation-Origin": origin}
 }
 
 // ProxiedDelivery is the whole delivery request, as the target would get it directly. A proxy passes it
