@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"fedpost/internal/keys"
@@ -38,17 +39,14 @@ func (f Form) Valid() bool { return f == Cavage || f == RFC9421 || f == CavagePa
 // Forms returns the forms to try on a host, each after the host has refused the one before: first, then
 // the other of Cavage and RFC9421, then, for a URL with a query, CavagePath.
 func Forms(first Form, query bool) []Form {
-	switch {
-	case first == CavagePath && query:
-		return []Form{CavagePath, Cavage, RFC9421}
-	case first == RFC9421 && query:
-		return []Form{RFC9421, Cavage, CavagePath}
-	case first == RFC9421:
-		return []Form{RFC9421, Cavage}
-	case query:
-		return []Form{Cavage, RFC9421, CavagePath}
+	forms := []Form{Cavage, RFC9421, CavagePath}
+	if !query {
+		forms = forms[:2]
 	}
-	return []Form{Cavage, RFC9421}
+	if i := slices.Index(forms, first); i > 0 {
+		forms = slices.Insert(slices.Delete(forms, i, i+1), 0, first)
+	}
+	return forms
 }
 
 // ErrKey says that a key or its id cannot sign requests.

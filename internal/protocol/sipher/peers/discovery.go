@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/wire"
@@ -41,7 +39,7 @@ type Discovery struct {
 	*Prober
 	identity crypto.Public
 
-	flights   singleflight.Group
+	flights   flights[Server]
 	announces *RateLimit
 
 	mu       sync.Mutex
@@ -68,21 +66,13 @@ var ErrStore = errors.New("the registry cannot be written")
 // with it. A server that refuses to register us is no error. The error wraps a *Fault,
 // wire.ErrDiscovery, ErrURL, ErrKeyChanged or ErrStore.
 func (d *Discovery) Discover(ctx context.Context, serverURL string) (Server, error) {
-	flight := d.flights.DoChan(serverURL, func() (any, error) {
-		// Other callers wait for this discovery, so it goes on if the first caller ends.
-		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), DiscoveryTimeout+RegisterTimeout+settle)
-		defer cancel()
-		return d.discover(shared, serverURL)
+	s, err := d.flights.do(ctx, serverURL, DiscoveryTimeout+RegisterTimeout+settle, func(ctx context.Context) (Server, error) {
+		return d.discover(ctx, serverURL)
 	})
-	select {
-	case <-ctx.Done():
-		return Server{}, fmt.Errorf("discover %s: %w", serverURL, context.Cause(ctx))
-	case r := <-flight:
-		if r.Err != nil {
-			return Server{}, fmt.Errorf("discover %s: %w", serverURL, r.Err)
-		}
-		return r.Val.(Server), nil
+	if err != nil {
+		return Server{}, fmt.Errorf("discover %s: %w", serverURL, err)
 	}
+	return s, nil
 }
 
 func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, error) {

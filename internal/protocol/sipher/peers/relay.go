@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/wire"
@@ -38,9 +36,8 @@ type Relay struct {
 	Blocks   BlockList
 	Entropy  io.Reader
 
-	sweeps singleflight.Group
-	mu     sync.Mutex
-	swept  time.Time // when the last sweep began
+	sweeps flights[string]
+	swept  time.Time // when the last sweep began; only sweeps use it
 }
 
 // Delivery is the direct delivery that failed.
@@ -171,32 +168,20 @@ func (r *Relay) share(ctx context.Context, servers []string) string {
 	if len(servers) == 0 {
 		return ""
 	}
-	sweep := r.sweeps.DoChan("", func() (any, error) {
-		r.mu.Lock()
+	found, _ := r.sweeps.do(ctx, "", 2*SweepTimeout, func(ctx context.Context) (string, error) {
 		now := r.Now()
-		soon := !r.swept.IsZero() && now.Sub(r.swept) < SweepEvery
-		if !soon {
-			r.swept = now
-		}
-		r.mu.Unlock()
-		if soon {
+		if !r.swept.IsZero() && now.Sub(r.swept) < SweepEvery {
 			return "", nil
 		}
-		return r.sweep(context.WithoutCancel(ctx), servers), nil
+		r.swept = now
+		return r.sweep(ctx, servers), nil
 	})
-	select {
-	case found := <-sweep:
-		return found.Val.(string)
-	case <-ctx.Done():
-		return ""
-	}
+	return found
 }
 
 // sweep asks unhealthy servers, all at once, and returns the first that answered, or "". It marks
 // those healthy that answered. It waits for all, so that no request outlives the attempt.
 func (r *Relay) sweep(ctx context.Context, servers []string) string {
-	ctx, cancel := context.WithTimeout(ctx, 2*SweepTimeout)
-	defer cancel()
 	var (
 		mu    sync.Mutex
 		first string
