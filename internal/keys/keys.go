@@ -197,6 +197,7 @@ func (r *Ring) Known(ctx context.Context, id string) (bool, error) {
 	if _, ok := r.known.get(id); ok {
 		return true, nil
 	}
+	generation := r.known.generation()
 	p, err := r.Public(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -204,7 +205,7 @@ func (r *Ring) Known(ctx context.Context, id string) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	r.known.put(id, p)
+	r.known.put(id, p, generation)
 	return true, nil
 }
 
@@ -261,13 +262,13 @@ func (r *Ring) load(ctx context.Context, id string) (crypto.Signer, error) {
 	if r.o.Faster != nil {
 		signer = r.o.Faster(signer)
 	}
-	r.opened.putIf(id, held{signer: signer, sealed: k.Private, checked: now}, generation)
+	r.opened.put(id, held{signer: signer, sealed: k.Private, checked: now}, generation)
 	return signer, nil
 }
 
 // keep seals and stores signer under id.
 func (r *Ring) keep(ctx context.Context, id string, signer crypto.Signer, created time.Time, replace bool) (Public, error) {
-	t, publicPEM, err := public(signer)
+	p, err := public(id, signer)
 	if err != nil {
 		return Public{}, err
 	}
@@ -280,10 +281,10 @@ func (r *Ring) keep(ctx context.Context, id string, signer crypto.Signer, create
 	if err != nil {
 		return Public{}, fmt.Errorf("seal key %s: %w", id, err)
 	}
-	k := Sealed{ID: id, Type: t, PublicPEM: publicPEM, Private: sealed, CreatedAt: created.UTC()}
+	k := Sealed{ID: id, Type: p.Type, PublicPEM: p.PublicPEM, Private: sealed, CreatedAt: created.UTC()}
 	if err := r.store.PutKey(ctx, k, replace); err != nil {
 		return Public{}, fmt.Errorf("store key %s: %w", id, err)
 	}
 	r.opened.drop(id)
-	return Public{ID: id, Type: t, PublicPEM: publicPEM}, nil
+	return p, nil
 }

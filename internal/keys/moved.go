@@ -46,8 +46,7 @@ func (m Moved) Public() (Public, error) {
 	if err != nil {
 		return Public{}, err
 	}
-	t, text, err := public(signer)
-	return Public{ID: m.ID, Type: t, PublicPEM: text}, err
+	return public(m.ID, signer)
 }
 
 // Take stores a key of another installation. If there is one of that id and replace is false, the error
