@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"net/http"
 
 	"fedpost/internal/protocol/sipher/crypto"
@@ -10,6 +11,21 @@ func DeliveryHeaders(origin, targetURL string) map[string]string {
 	h := ProxyHeaders(origin)
 	h["X-Federation-Target"] = targetURL
 	return h
+}
+
+// ParseEnvelope reads an envelope that a remote server wrote; unknown members are ignored. The error wraps
+// crypto.ErrOpen.
+func ParseEnvelope(raw []byte) (e crypto.Envelope, err error) {
+	m, err := object(raw)
+	if err != nil {
+		return e, fmt.Errorf("%w: %w", crypto.ErrOpen, errNotObject)
+	}
+	err = texts(m, member{"ephemeralPublicKey", &e.EphemeralPublicKey}, member{"iv", &e.IV},
+		member{"ciphertext", &e.Ciphertext}, member{"authTag", &e.AuthTag})
+	if err != nil {
+		return crypto.Envelope{}, fmt.Errorf("%w: %w", crypto.ErrOpen, err)
+	}
+	return e, nil
 }
 
 // DeliveryBody is the body of a delivery: the sealed payload and the signature of its plaintext.
