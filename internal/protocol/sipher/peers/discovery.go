@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/wire"
@@ -188,3 +190,23 @@ func document(ctx context.Context, http Exchange, serverURL string, timeout time
 
 // statusError is an answer other than 2xx to a request for a card.
 type statusError struct{ error }
+
+// flights makes concurrent calls with the same key one call. Others wait for that call, so it goes on, for
+// most at the longest, if the first caller ends.
+type flights[T any] struct{ group singleflight.Group }
+
+// do returns what work returns, or the cause of the caller's end.
+func (f *flights[T]) do(ctx context.Context, key string, most time.Duration, work func(context.Context) (T, error)) (v T, err error) {
+	done := f.group.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+		defer cancel()
+		return work(ctx)
+	})
+	select {
+	case <-ctx.Done():
+		return v, context.Cause(ctx)
+	case r := <-done:
+		v, _ = r.Val.(T)
+		return v, r.Err
+	}
+}
