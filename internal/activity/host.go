@@ -34,14 +34,10 @@ func HostName(s string) (string, error) {
 		return "", fmt.Errorf("%w: %q is not UTF-8", ErrHost, cut(s))
 	}
 	name := s
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			ascii, err := lookup.ToASCII(s)
-			if err != nil {
-				return "", fmt.Errorf("%w: %q has characters that no host name may have (%v)", ErrHost, cut(s), err)
-			}
-			name = ascii
-			break
+	if strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		var err error
+		if name, err = lookup.ToASCII(s); err != nil {
+			return "", fmt.Errorf("%w: %q has characters that no host name may have (%v)", ErrHost, cut(s), err)
 		}
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, "."))

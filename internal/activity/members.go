@@ -20,7 +20,7 @@ func Members(text []byte, f func(name string, value json.RawMessage) bool) bool 
 			return true
 		}
 		end := valueEnd(text)
-		name := nameOf(text[:end])
+		name, _ := unquote(text[:end]) // a string of valid JSON
 		text = bytes.TrimLeft(text[end:], space)
 		text = bytes.TrimLeft(text[1:], space) // behind the colon
 		end = valueEnd(text)
@@ -35,14 +35,13 @@ func Members(text []byte, f func(name string, value json.RawMessage) bool) bool 
 
 const space = " \t\r\n"
 
-func nameOf(quoted []byte) (name string) {
+// unquote decodes a JSON string, without encoding/json if it has no escapes.
+func unquote(quoted []byte) (s string, err error) {
 	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
-		return string(quoted[1 : len(quoted)-1])
+		return string(quoted[1 : len(quoted)-1]), nil
 	}
-	if err := json.Unmarshal(quoted, &name); err != nil {
-		return "" // no string of valid JSON
-	}
-	return name
+	err = json.Unmarshal(quoted, &s)
+	return s, err
 }
 
 // valueEnd returns where the first value of text ends.

@@ -1,7 +1,6 @@
 package activity
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -40,12 +39,9 @@ func (t Target) MarshalJSON() ([]byte, error) {
 
 func (t *Target) UnmarshalJSON(b []byte) error {
 	if len(b) > 1 && b[0] == '"' {
-		*t = Target{Stands: 1}
-		if bytes.IndexByte(b, '\\') < 0 && utf8.Valid(b) {
-			t.Inbox = string(b[1 : len(b)-1]) // an activity may have 50,000 of them
-			return nil
-		}
-		return json.Unmarshal(b, &t.Inbox)
+		inbox, err := unquote(b) // an activity may have 50,000 of them
+		*t = Target{Inbox: inbox, Stands: 1}
+		return err
 	}
 	var j targetJSON
 	if err := json.Unmarshal(b, &j); err != nil {
@@ -120,15 +116,12 @@ type Header struct {
 type Headers string
 
 // NewHeaders returns hs as Headers.
-func NewHeaders(hs []Header) (Headers, error) {
+func NewHeaders(hs []Header) Headers {
 	if len(hs) == 0 {
-		return "", nil
+		return ""
 	}
-	b, err := json.Marshal(hs)
-	if err != nil {
-		return "", fmt.Errorf("encode headers: %w", err)
-	}
-	return Headers(b), nil
+	b, _ := json.Marshal(hs) // texts and flags are always JSON
+	return Headers(b)
 }
 
 func (h Headers) List() (hs []Header, err error) {

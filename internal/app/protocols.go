@@ -49,7 +49,7 @@ func (p Ports) activityPub(f federation) (protocol.Protocol, error) {
 	if err != nil {
 		return protocol.Protocol{}, err
 	}
-	sender := activitypub.New(activitypub.Config{Keys: p.ring(), Client: hc, Forms: f.hosts, Now: p.now(), Date: p.date()})
+	sender := &activitypub.Protocol{Keys: p.ring(), Client: hc, Forms: f.hosts, Now: p.now(), Date: p.date()}
 	return activitypub.Register(sender, f.policy), nil
 }
 

@@ -14,7 +14,7 @@ type cache[V any] struct {
 	now   func() time.Time
 	order *list.List // front: used last
 	at    map[string]*list.Element
-	// drops counts calls of drop, for putIf.
+	// drops counts calls of drop, for put.
 	drops int
 }
 
@@ -44,25 +44,26 @@ func (c *cache[V]) get(id string) (v V, ok bool) {
 	return e.value, true
 }
 
-func (c *cache[V]) put(id string, v V) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.insert(id, v)
-}
-
-// generation returns an argument for putIf. Call it before the value is read from the store.
+// generation returns an argument for put. Call it before the value is read from the store.
 func (c *cache[V]) generation() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.drops
 }
 
-// putIf keeps v unless any id was dropped since generation was called: v may have been replaced.
-func (c *cache[V]) putIf(id string, v V, generation int) {
+// put keeps v unless any id was dropped since generation was called: v may have been replaced.
+func (c *cache[V]) put(id string, v V, generation int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.drops == generation {
-		c.insert(id, v)
+	if c.drops != generation {
+		return
+	}
+	if el, ok := c.at[id]; ok {
+		c.remove(el)
+	}
+	c.at[id] = c.order.PushFront(entry[V]{id, v, c.now().Add(c.ttl)})
+	for c.order.Len() > c.size {
+		c.remove(c.order.Back())
 	}
 }
 
@@ -83,16 +84,6 @@ func (c *cache[V]) drop(id string) {
 	c.drops++
 	if el, ok := c.at[id]; ok {
 		c.remove(el)
-	}
-}
-
-func (c *cache[V]) insert(id string, v V) {
-	if el, ok := c.at[id]; ok {
-		c.remove(el)
-	}
-	c.at[id] = c.order.PushFront(entry[V]{id, v, c.now().Add(c.ttl)})
-	for c.order.Len() > c.size {
-		c.remove(c.order.Back())
 	}
 }
 

@@ -197,6 +197,7 @@ func (r *Ring) Known(ctx context.Context, id string) (bool, error) {
 	if _, ok := r.known.get(id); ok {
 		return true, nil
 	}
+	generation := r.known.generation()
 	p, err := r.Public(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -204,7 +205,7 @@ func (r *Ring) Known(ctx context.Context, id string) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	r.known.put(id, p)
+	r.known.put(id, p, generation)
 	return true, nil
 }
 
@@ -261,13 +262,13 @@ func (r *Ring) load(ctx context.Context, id string) (crypto.Signer, error) {
 	if r.o.Faster != nil {
 		signer = r.o.Faster(signer)
 	}
-	r.opened.putIf(id, held{signer: signer, sealed: k.Private, checked: now}, generation)
+	r.opened.put(id, held{signer: signer, sealed: k.Private, checked: now}, generation)
 	return signer, nil
 }
 
 // keep seals and stores signer under id.
 func (r *Ring) keep(ctx context.Context, id string, signer crypto.Signer, created time.Time, replace bool) (Public, error) {
-	t, publicPEM, err := public(signer)
+	p, err := public(id, signer)
 	if err != nil {
 		return Public{}, err
 	}
@@ -280,10 +281,63 @@ func (r *Ring) keep(ctx context.Context, id string, signer crypto.Signer, create
 	if err != nil {
 		return Public{}, fmt.Errorf("seal key %s: %w", id, err)
 	}
-	k := Sealed{ID: id, Type: t, PublicPEM: publicPEM, Private: sealed, CreatedAt: created.UTC()}
+	k := Sealed{ID: id, Type: p.Type, PublicPEM: p.PublicPEM, Private: sealed, CreatedAt: created.UTC()}
 	if err := r.store.PutKey(ctx, k, replace); err != nil {
 		return Public{}, fmt.Errorf("store key %s: %w", id, err)
 	}
 	r.opened.drop(id)
-	return Public{ID: id, Type: t, PublicPEM: publicPEM}, nil
+	return p, nil
+}
+
+// Moved is a key with its private half, to be sealed anew in another installation.
+type Moved struct {
+	ID            string    `json:"id"`
+	PrivateKeyPEM string    `json:"privateKeyPem"`
+	CreatedAt     time.Time `json:"created"`
+}
+
+// Reveal opens a key, to move it to another installation, or returns ErrNotFound. Only package move, which
+// no server links, calls it, for an operator with access to the store and the sealer; a test checks that.
+func Reveal(ctx context.Context, store Store, sealer Sealer, id string) (Moved, error) {
+	k, err := store.Key(ctx, id)
+	if err != nil {
+		return Moved{}, fmt.Errorf("key %s: %w", id, err)
+	}
+	der, err := sealer.Open(ctx, id, k.Private)
+	if err != nil {
+		return Moved{}, fmt.Errorf("open key %s: %w", id, err)
+	}
+	defer clear(der)
+	return Moved{ID: id, PrivateKeyPEM: privatePEM(der), CreatedAt: k.CreatedAt}, nil
+}
+
+func (m Moved) signer() (crypto.Signer, error) {
+	if err := CheckID(m.ID); err != nil {
+		return nil, err
+	}
+	signer, err := Parse(m.PrivateKeyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %w", m.ID, err)
+	}
+	return signer, nil
+}
+
+// Public checks m and returns its public half. The error wraps ErrBadID or ErrBadKey.
+func (m Moved) Public() (Public, error) {
+	signer, err := m.signer()
+	if err != nil {
+		return Public{}, err
+	}
+	return public(m.ID, signer)
+}
+
+// Take stores a key of another installation. If there is one of that id and replace is false, the error
+// wraps ErrExists.
+func (r *Ring) Take(ctx context.Context, m Moved, replace bool) error {
+	signer, err := m.signer()
+	if err != nil {
+		return err
+	}
+	_, err = r.keep(ctx, m.ID, signer, m.CreatedAt, replace)
+	return err
 }

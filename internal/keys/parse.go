@@ -190,17 +190,18 @@ func privatePEM(der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// public returns the type and the public half in PEM, as actors publish it in publicKeyPem.
-func public(s crypto.Signer) (Type, string, error) {
-	t := RSA
+// public returns the public half of a key, in PEM as actors publish it in publicKeyPem.
+func public(id string, s crypto.Signer) (Public, error) {
+	p := Public{ID: id, Type: RSA}
 	if _, ok := s.(ed25519.PrivateKey); ok {
-		t = Ed25519
+		p.Type = Ed25519
 	}
 	der, err := x509.MarshalPKIXPublicKey(s.Public())
 	if err != nil {
-		return "", "", fmt.Errorf("encode public key: %w", err)
+		return Public{}, fmt.Errorf("encode public key: %w", err)
 	}
-	return t, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), nil
+	p.PublicPEM = string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	return p, nil
 }
 
 // CheckID returns an error that wraps ErrBadID if id cannot name a key. An id is a header parameter of

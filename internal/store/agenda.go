@@ -24,13 +24,9 @@ func (s *Store) PutTask(ctx context.Context, t agenda.Task) error {
 	if err != nil {
 		return err
 	}
-	packed, err := claimcheck.Deflate(string(data))
-	if err != nil {
-		return err
-	}
 	return s.t.Put(ctx, table.Item{
 		Key:     taskKey(t.ID),
-		Data:    packed,
+		Data:    claimcheck.Deflate(string(data)),
 		Expires: t.Forget,
 		Due:     table.Due{Shard: fmt.Sprintf("agenda#%d", t.Shard()), At: t.DueAt},
 	}, table.Cond{})

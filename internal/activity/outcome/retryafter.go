@@ -38,12 +38,17 @@ func RetryAfter(value string, now time.Time) (at time.Time, ok bool) {
 		if err != nil {
 			return time.Time{}, false
 		}
-		pause = min(date.Sub(now), MaxPause)
+		pause = date.Sub(now)
 	}
+	return endOf(pause, now)
+}
+
+// endOf returns when a pause ends that begins now; false if it is over.
+func endOf(pause time.Duration, now time.Time) (time.Time, bool) {
 	if pause <= 0 {
 		return time.Time{}, false
 	}
-	return now.Add(min(pause+rounded, MaxPause)), true
+	return now.Add(min(pause, MaxPause-rounded) + rounded), true
 }
 
 // RateLimitReset reads an X-RateLimit-Reset header, which no standard defines: a time as ISO 8601 (Mastodon,
@@ -69,11 +74,7 @@ func RateLimitReset(value string, now time.Time) (at time.Time, ok bool) {
 			return time.Time{}, false
 		}
 	}
-	pause := min(at.Sub(now), MaxPause)
-	if pause <= 0 {
-		return time.Time{}, false
-	}
-	return now.Add(min(pause+rounded, MaxPause)), true
+	return endOf(at.Sub(now), now)
 }
 
 func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }

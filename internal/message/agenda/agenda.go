@@ -62,11 +62,7 @@ const Slack = 30 * 24 * time.Hour
 // Fit returns the encoded message body as a task can hold it: body, or a claim check for it, stored under
 // id until forget.
 func Fit(ctx context.Context, s claimcheck.Store, id, body string, forget time.Time) (string, error) {
-	packed, err := claimcheck.Deflate(body)
-	if err != nil {
-		return "", err
-	}
-	if len(packed) <= claimcheck.PartSize {
+	if len(claimcheck.Deflate(body)) <= claimcheck.PartSize {
 		return body, nil
 	}
 	parts, err := claimcheck.Put(ctx, s, id, body, forget)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -43,10 +44,7 @@ func Put(ctx context.Context, s Store, ref, payload string, forget time.Time) (i
 	if len(payload) > MaxSize {
 		return 0, fmt.Errorf("payload of %d bytes, at most %d", len(payload), MaxSize)
 	}
-	parts, err := Pack(payload)
-	if err != nil {
-		return 0, err
-	}
+	parts := Pack(payload)
 	if err := s.PutParts(ctx, ref, parts, forget); err != nil {
 		return 0, fmt.Errorf("store payload %s: %w", ref, err)
 	}
@@ -67,18 +65,7 @@ func Get(ctx context.Context, s Store, ref string, n int) (string, error) {
 }
 
 // Pack deflates payload and cuts it into parts of at most PartSize.
-func Pack(payload string) ([][]byte, error) {
-	packed, err := Deflate(payload)
-	if err != nil {
-		return nil, err
-	}
-	var parts [][]byte
-	for len(packed) > PartSize {
-		parts = append(parts, packed[:PartSize:PartSize])
-		packed = packed[PartSize:]
-	}
-	return append(parts, packed), nil
-}
+func Pack(payload string) [][]byte { return slices.Collect(slices.Chunk(Deflate(payload), PartSize)) }
 
 // Unpack returns the payload whose parts Pack made. Its error wraps ErrDamaged.
 func Unpack(parts [][]byte) (string, error) {
@@ -89,19 +76,14 @@ func Unpack(parts [][]byte) (string, error) {
 	return inflate(io.MultiReader(readers...), MaxSize)
 }
 
-func Deflate(s string) ([]byte, error) {
+// Deflate compresses s. It ignores errors: those of flate are of an unknown level or of the writer, and a
+// bytes.Buffer has none.
+func Deflate(s string) []byte {
 	var b bytes.Buffer
-	w, err := flate.NewWriter(&b, flate.DefaultCompression)
-	if err != nil {
-		return nil, fmt.Errorf("deflate: %w", err)
-	}
-	if _, err := io.WriteString(w, s); err != nil {
-		return nil, fmt.Errorf("deflate: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("deflate: %w", err)
-	}
-	return b.Bytes(), nil
+	w, _ := flate.NewWriter(&b, flate.DefaultCompression)
+	_, _ = io.WriteString(w, s)
+	_ = w.Close()
+	return b.Bytes()
 }
 
 // Inflate is Deflate's counterpart. Its error wraps ErrDamaged.

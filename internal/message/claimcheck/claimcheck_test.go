@@ -33,10 +33,7 @@ func (s shelf) Parts(_ context.Context, ref string, n int) ([][]byte, error) {
 func TestPackThenUnpackIsTheSame(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		in := rapid.String().Draw(t, "payload")
-		parts, err := claimcheck.Pack(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parts := claimcheck.Pack(in)
 		out, err := claimcheck.Unpack(parts)
 		if err != nil || out != in {
 			t.Fatalf("got %q, %v", out, err)
@@ -74,10 +71,7 @@ func TestFiftyThousandInboxesFitAFewParts(t *testing.T) {
 	for i := range 50_000 {
 		b.WriteString("\"https://social-" + strconv.Itoa(i) + ".example/users/person" + strconv.Itoa(i*7) + "/inbox\",")
 	}
-	parts, err := claimcheck.Pack(b.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := claimcheck.Pack(b.String())
 	if len(parts) > 3 {
 		t.Errorf("%d bytes made %d parts", b.Len(), len(parts))
 	}
@@ -88,10 +82,7 @@ func TestMissingAndDamagedPartsAreErrors(t *testing.T) {
 	if _, err := claimcheck.Get(t.Context(), s, "none", 2); !errors.Is(err, claimcheck.ErrNotFound) {
 		t.Errorf("missing: %v", err)
 	}
-	packed, err := claimcheck.Deflate(strings.Repeat("a longer text ", 100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := claimcheck.Deflate(strings.Repeat("a longer text ", 100))
 	for name, b := range map[string][]byte{
 		"cut":   packed[:len(packed)/2],
 		"empty": {},
@@ -106,10 +97,7 @@ func TestMissingAndDamagedPartsAreErrors(t *testing.T) {
 func TestInflateIsBounded(t *testing.T) {
 	const most = 100_000
 	for size, ok := range map[int]bool{most: true, most + 1: false, 100 * most: false} {
-		bomb, err := claimcheck.Deflate(strings.Repeat("\x00", size))
-		if err != nil {
-			t.Fatal(err)
-		}
+		bomb := claimcheck.Deflate(strings.Repeat("\x00", size))
 		out, err := claimcheck.InflateAtMost(bomb, most)
 		if ok && (err != nil || len(out) != size) || !ok && !errors.Is(err, claimcheck.ErrDamaged) {
 			t.Errorf("%d bytes inflated to %d, %v", size, len(out), err)

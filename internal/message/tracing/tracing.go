@@ -54,7 +54,7 @@ func (s *Span) End(err error) {
 		return
 	}
 	if err != nil {
-		s.span.SetStatus(codes.Error, text(err.Error()))
+		s.span.SetStatus(codes.Error, outcome.Text(err.Error()))
 		s.span.SetAttributes(semconv.ErrorType(err))
 	}
 	s.span.End()
@@ -133,7 +133,7 @@ func (t *Tracer) Request(r *http.Request, route string) (context.Context, func(s
 	}
 	_, path, _ := strings.Cut(route, " ")
 	ctx, span := t.accept.Start(caller(r.Context(), r.Header), r.Method+" "+path, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		semconv.HTTPRequestMethodKey.String(r.Method), semconv.HTTPRoute(path), semconv.URLPath(text(r.URL.Path)), semconv.URLScheme(scheme),
+		semconv.HTTPRequestMethodKey.String(r.Method), semconv.HTTPRoute(path), semconv.URLPath(outcome.Text(r.URL.Path)), semconv.URLScheme(scheme),
 	))
 	return ctx, func(status int) {
 		span.SetAttributes(semconv.HTTPResponseStatusCode(status))
@@ -188,9 +188,9 @@ func (t *Tracer) Process(ctx context.Context, m Received, about ...activity.Acti
 	first := about[0]
 	attributes := []attribute.KeyValue{
 		semconv.MessagingSystemKey.String(t.system), semconv.MessagingOperationName("process"), semconv.MessagingOperationTypeProcess,
-		semconv.MessagingDestinationName(string(m.From)), semconv.MessagingMessageID(text(m.ID)), keyReceives.Int(m.Receives),
+		semconv.MessagingDestinationName(string(m.From)), semconv.MessagingMessageID(outcome.Text(m.ID)), keyReceives.Int(m.Receives),
 		keyActivity.String(string(first.ID)), keyActivities.Int(len(about)),
-		keyType.String(text(first.Type)), keyProtocol.String(string(first.Protocol)),
+		keyType.String(outcome.Text(first.Type)), keyProtocol.String(string(first.Protocol)),
 	}
 	if m.Trial {
 		attributes = append(attributes, keyTrial.Bool(true))
@@ -230,11 +230,11 @@ func (t *Tracer) Attempted(ctx context.Context, a Attempt) {
 	}
 	s.attempts++
 	attributes := []attribute.KeyValue{
-		semconv.HTTPRequestMethodPost, semconv.URLFull(text(a.Inbox)),
+		semconv.HTTPRequestMethodPost, semconv.URLFull(outcome.Text(a.Inbox)),
 		keyTry.Int(a.Tries), keyState.String(string(a.State)), keyOutcome.String(string(a.Out.Class)),
 	}
 	if u, err := url.Parse(a.Inbox); err == nil {
-		attributes = append(attributes, semconv.ServerAddress(text(u.Hostname())), semconv.ServerPort(port(u)))
+		attributes = append(attributes, semconv.ServerAddress(outcome.Text(u.Hostname())), semconv.ServerPort(port(u)))
 	}
 	if a.Tries > 1 {
 		attributes = append(attributes, semconv.HTTPRequestResendCount(a.Tries-1))
@@ -248,7 +248,7 @@ func (t *Tracer) Attempted(ctx context.Context, a Attempt) {
 	_, span := t.work.Start(ctx, http.MethodPost, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithTimestamp(a.Ended.Add(-a.Out.Took)), trace.WithAttributes(attributes...))
 	if a.Out.Class != outcome.Delivered {
-		span.SetStatus(codes.Error, text(a.Out.Err))
+		span.SetStatus(codes.Error, outcome.Text(a.Out.Err))
 	}
 	span.End(trace.WithTimestamp(a.Ended))
 }
@@ -273,8 +273,3 @@ func port(u *url.URL) int {
 	}
 	return 443
 }
-
-// maxText is the longest text in an attribute, in bytes.
-const maxText = 1024
-
-func text(s string) string { return outcome.Clean(s, maxText) }

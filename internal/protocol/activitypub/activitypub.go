@@ -53,32 +53,14 @@ type FormMemory interface {
 // again, at the cost of one request.
 const FormTTL = 7 * 24 * time.Hour
 
-// Config is what a Protocol needs. Keys and Client are required.
-type Config struct {
+// Protocol delivers activities. It is safe for concurrent use, and needs all its fields.
+type Protocol struct {
 	Keys   KeySource
 	Client *outbound.Client
-	// Forms remembers signature forms; nil: no form is remembered.
-	Forms FormMemory
-	// Now is the clock; default time.Now.
-	Now func() time.Time
-	// Date is the clock of signatures; default Now.
+	Forms  FormMemory
+	Now    func() time.Time
+	// Date is the clock of signatures.
 	Date func() time.Time
-}
-
-// Protocol delivers activities. It is safe for concurrent use.
-type Protocol struct{ Config }
-
-func New(c Config) *Protocol {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Date == nil {
-		c.Date = c.Now
-	}
-	if c.Forms == nil {
-		c.Forms = forgetful{}
-	}
-	return &Protocol{c}
 }
 
 // delivery is an activity that is ready to be sent. It is safe for concurrent use.
@@ -118,11 +100,6 @@ func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) protocol.At
 	d.failed = outcome.Outcome{Class: class, Try: outcome.Untried, Err: outcome.Text(text)}
 	return d.Attempt
 }
-
-type forgetful struct{}
-
-func (forgetful) Form(string) (string, bool)             { return "", false }
-func (forgetful) RememberForm(string, string, time.Time) {}
 
 // Register returns the protocol's registration. p may be nil in processes that send nothing.
 func Register(p *Protocol, policy retry.Policy) protocol.Protocol {

@@ -69,7 +69,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 		return outcome.Outcome{Class: outcome.Refused, Try: outcome.Untried, Err: outcome.Text(err.Error())}
 	}
 	inbox, moved := t.Inbox, false
-	forms := httpsign.Forms(first, hasQuery(inbox))
+	forms := httpsign.Forms(first, strings.Contains(inbox, "?")) // a canonical URL has no empty query
 	var refusals []refusal
 	var asked *httpsign.Asked
 	for n := 0; ; {
@@ -117,14 +117,6 @@ func namesSignature(a outbound.Answer) bool {
 	}
 	text := strings.ToLower(a.Excerpt())
 	return strings.Contains(text, "signature") && !strings.Contains(text, `"signature":`)
-}
-
-func hasQuery(inbox string) bool {
-	if !strings.Contains(inbox, "?") {
-		return false
-	}
-	u, err := url.Parse(inbox)
-	return err == nil && u.RawQuery != ""
 }
 
 // refusal is a signature form and the answer to it. The last of a list may be a success.

@@ -43,7 +43,7 @@ func newWorld(t *testing.T) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Protocol = activitypub.New(activitypub.Config{Keys: fediverse.NewKeys(), Client: client, Forms: w.forms})
+	w.Protocol = &activitypub.Protocol{Keys: fediverse.NewKeys(), Client: client, Forms: w.forms, Now: time.Now, Date: time.Now}
 	return w
 }
 
@@ -67,7 +67,7 @@ func TestBodiesArriveByteForByte(t *testing.T) {
 			}
 			known := newForms()
 			known.RememberForm(to(server.URL).Host(), string(form), time.Now().Add(time.Hour))
-			p := sender{activitypub.New(activitypub.Config{Keys: fediverse.NewKeys(), Client: client, Forms: known})}
+			p := sender{&activitypub.Protocol{Keys: fediverse.NewKeys(), Client: client, Forms: known, Now: time.Now, Date: time.Now}}
 			for name, body := range fediverse.Fixtures() {
 				a := note(body)
 				a.KeyID = key
@@ -100,7 +100,7 @@ func TestHTTP2OverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := sender{activitypub.New(activitypub.Config{Keys: fediverse.NewKeys(), Client: client})}
+	p := sender{&activitypub.Protocol{Keys: fediverse.NewKeys(), Client: client, Forms: newForms(), Now: time.Now, Date: time.Now}}
 	for _, key := range []string{fediverse.RSAKeyID, fediverse.Ed25519KeyID} {
 		a := note(fediverse.Fixture("peertube-create-video"))
 		a.KeyID = key

@@ -135,7 +135,7 @@ func deliverAll(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := sender{activitypub.New(activitypub.Config{Keys: fediverse.NewKeys(), Client: client})}
+	p := sender{&activitypub.Protocol{Keys: fediverse.NewKeys(), Client: client, Forms: newForms(), Now: time.Now, Date: time.Now}}
 	fmt.Println("ready")
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		t.Fatal(err)

@@ -12,55 +12,41 @@ import (
 // inspector looks at activities before they are accepted.
 type inspector struct{}
 
-func (inspector) Inspect(body string) (protocol.Content, []protocol.Fault) {
-	h, ok := readHead(body)
-	var faults []protocol.Fault
+// Inspect reads what fedpost needs of an activity; all other members are opaque. Names must match
+// exactly, as in JSON-LD: encoding/json would accept "TYPE" for "type".
+func (inspector) Inspect(body string) (c protocol.Content, faults []protocol.Fault) {
+	var blind []protocol.Fault
+	text := []byte(body)
+	ok := json.Valid(text) && activity.Members(text, func(name string, value json.RawMessage) bool {
+		switch name {
+		case "type", "@type":
+			c.Type = firstString(value)
+		case "id", "@id":
+			c.ID = firstString(value)
+		case "actor":
+			c.Actor = identity(value)
+		case "object", "as:object":
+			c.Object = objectID(value)
+			blind = append(blind, searchObject("/"+name, value, deepest)...)
+		default:
+			blind = append(blind, blindMember("", name, value)...)
+		}
+		return true
+	})
 	switch {
 	case !ok:
 		faults = append(faults, protocol.Fault{Detail: "is not a JSON object"})
-	case h.Actor == "":
+	case c.Actor == "":
 		faults = append(faults, protocol.Fault{Pointer: "/actor", Detail: "is missing; give the id of the actor who sends it"})
 	}
 	// Logs and terminals show these texts, and a stranger may have written them.
-	h.Type, h.ID, h.Actor, h.Object = protocol.Name(h.Type), protocol.Name(h.ID), protocol.Name(h.Actor), protocol.Name(h.Object)
-	return h.Content, append(faults, h.blind...)
-}
-
-// head holds the members of an activity that fedpost reads. All others are opaque.
-type head struct {
-	protocol.Content
-	blind []protocol.Fault
+	c.Type, c.ID, c.Actor, c.Object = protocol.Name(c.Type), protocol.Name(c.ID), protocol.Name(c.Actor), protocol.Name(c.Object)
+	return c, append(faults, blind...)
 }
 
 // deepest is how many levels of objects are searched for blind recipients: those of an Undo of an
 // Announce of a Note.
 const deepest = 3
-
-// readHead reads what fedpost needs of an activity; false if body is not a JSON object. Names must match
-// exactly, as in JSON-LD: encoding/json would accept "TYPE" for "type".
-func readHead(body string) (h head, ok bool) {
-	text := []byte(body)
-	if !json.Valid(text) {
-		return h, false
-	}
-	ok = activity.Members(text, func(name string, value json.RawMessage) bool {
-		switch name {
-		case "type", "@type":
-			h.Type = firstString(value)
-		case "id", "@id":
-			h.ID = firstString(value)
-		case "actor":
-			h.Actor = identity(value)
-		case "object", "as:object":
-			h.Object = objectID(value)
-			h.blind = append(h.blind, searchObject("/"+name, value, deepest)...)
-		default:
-			h.blind = append(h.blind, blindMember("", name, value)...)
-		}
-		return true
-	})
-	return h, ok
-}
 
 // mostBlind is how many faults about blind recipients are reported of one list of objects.
 const mostBlind = 10

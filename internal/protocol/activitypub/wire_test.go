@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -62,7 +63,7 @@ func TestTheWireHasTheCanonicalURL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := sender{activitypub.New(activitypub.Config{Keys: fediverse.NewKeys(), Client: client})}
+	p := sender{&activitypub.Protocol{Keys: fediverse.NewKeys(), Client: client, Forms: newForms(), Now: time.Now, Date: time.Now}}
 	arrives := func(t interface{ Errorf(string, ...any) }, enqueued, target, host string) {
 		canonical, err := activity.CanonicalURL(enqueued)
 		if err != nil {

@@ -17,7 +17,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
+
+	"fedpost/internal/keys"
 )
 
 // Form is one of the ways to sign a request.
@@ -36,17 +39,14 @@ func (f Form) Valid() bool { return f == Cavage || f == RFC9421 || f == CavagePa
 // Forms returns the forms to try on a host, each after the host has refused the one before: first, then
 // the other of Cavage and RFC9421, then, for a URL with a query, CavagePath.
 func Forms(first Form, query bool) []Form {
-	switch {
-	case first == CavagePath && query:
-		return []Form{CavagePath, Cavage, RFC9421}
-	case first == RFC9421 && query:
-		return []Form{RFC9421, Cavage, CavagePath}
-	case first == RFC9421:
-		return []Form{RFC9421, Cavage}
-	case query:
-		return []Form{Cavage, RFC9421, CavagePath}
+	forms := []Form{Cavage, RFC9421, CavagePath}
+	if !query {
+		forms = forms[:2]
 	}
-	return []Form{Cavage, RFC9421}
+	if i := slices.Index(forms, first); i > 0 {
+		forms = slices.Insert(slices.Delete(forms, i, i+1), 0, first)
+	}
+	return forms
 }
 
 // ErrKey says that a key or its id cannot sign requests.
@@ -63,8 +63,8 @@ type Signer struct {
 // find the public key by keyID, usually a URL such as https://example.com/users/alice#main-key. The error
 // wraps ErrKey.
 func New(key crypto.Signer, keyID string) (*Signer, error) {
-	if err := CheckKeyID(keyID); err != nil {
-		return nil, err
+	if err := keys.CheckID(keyID); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	switch pub := key.Public().(type) {
 	case *rsa.PublicKey:
@@ -87,20 +87,6 @@ func (s *Signer) First() Form {
 		return Cavage
 	}
 	return RFC9421
-}
-
-// CheckKeyID returns an error, which wraps ErrKey, for an id that is empty or cannot stand inside the
-// quotes of a signature header.
-func CheckKeyID(id string) error {
-	if id == "" {
-		return fmt.Errorf("%w: the key id is empty", ErrKey)
-	}
-	for i := range len(id) {
-		if c := id[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			return fmt.Errorf("%w: key id %q has %q at byte %d; percent-encode it", ErrKey, id, c, i)
-		}
-	}
-	return nil
 }
 
 // Sign signs r in form f at the time now; d is the digest of r's body. It sets the Date header, and

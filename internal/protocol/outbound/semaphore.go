@@ -64,13 +64,6 @@ func (s *semaphore) grant(p purpose) bool {
 	return true
 }
 
-// tryAcquire takes a permit if one is free.
-func (s *semaphore) tryAcquire(p purpose) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.grant(p)
-}
-
 // acquire waits for a permit, which release ends. The error wraps ErrStopped: a busy machine is not the
 // host's fault.
 func (s *semaphore) acquire(ctx context.Context, p purpose) error {
@@ -143,12 +136,10 @@ func (c *Client) Acquire(ctx context.Context, host string, started bool) (done f
 	default:
 		p = newStranger
 	}
-	if !c.semaphore.tryAcquire(p) {
-		ctx, cancel := context.WithTimeout(ctx, MaxWait)
-		defer cancel()
-		if err := c.semaphore.acquire(ctx, p); err != nil {
-			return nil, err
-		}
+	ctx, cancel := context.WithTimeout(ctx, MaxWait)
+	defer cancel()
+	if err := c.semaphore.acquire(ctx, p); err != nil {
+		return nil, err
 	}
 	return sync.OnceFunc(func() { c.semaphore.release(p) }), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/follow"
 	"fedpost/internal/protocol/sipher/peers"
@@ -96,7 +97,7 @@ func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
 }
 
 // answered records that the target answered: it does not hang, and after a 2xx it gets a check.
-func (d *delivery) answered(ctx context.Context, a peers.Answer) {
+func (d *delivery) answered(ctx context.Context, a outbound.Answer) {
 	if a.Status/100 == 4 && d.server.Unannounced && !wire.AlreadyThere(a.Status, a.Body) {
 		if err := d.discovery.Announce(ctx, d.server.URL); err != nil {
 			d.Log.WarnContext(ctx, "sipher server does not register us and refuses our delivery", "server", d.server.URL, "error", err)

@@ -8,6 +8,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/peers"
 	"fedpost/internal/protocol/sipher/wire"
@@ -154,8 +155,8 @@ func (d *delivery) unreachable(ctx context.Context, body string, asked time.Time
 }
 
 // judge turns an answer into an outcome: rows 6 (not 2xx), 7 and 8 of the outcome table.
-func (d *delivery) judge(ctx context.Context, a peers.Answer) outcome.Outcome {
-	o := outcome.Outcome{Status: a.Status, Response: a.Excerpt}
+func (d *delivery) judge(ctx context.Context, a outbound.Answer) outcome.Outcome {
+	o := outcome.Outcome{Status: a.Status, Response: a.Excerpt()}
 	if !a.OK() {
 		if d.n > 1 && wire.AlreadyThere(a.Status, a.Body) {
 			o.Class = outcome.Delivered

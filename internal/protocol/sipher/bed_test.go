@@ -89,7 +89,7 @@ func newBedOf(t testing.TB, ps threePeers, opts ...option) *bed {
 		o(&c)
 	}
 	b.store, b.proto = c.Store, sipher.New(c)
-	b.net.Serve(ourURL, b.proto.Handler())
+	b.net.Serve(ourURL, http.HandlerFunc(b.proto.Discover))
 	return b
 }
 

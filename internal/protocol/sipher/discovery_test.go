@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -149,7 +150,7 @@ func TestServerThatRefusesAndDidNotRegisterUsIsAskedAgain(t *testing.T) {
 	if !b.server(urlB).Unannounced {
 		t.Error("not noted")
 	}
-	b.net.Serve(ourURL, b.proto.Handler())
+	b.net.Serve(ourURL, http.HandlerFunc(b.proto.Discover))
 	want{class: outcome.Retry, says: "400"}.check(t, b.attempt(postJob(), 2))
 	if b.server(urlB).Unannounced {
 		t.Error("still noted")

@@ -31,7 +31,7 @@ func (b *bed) askFrom(address, method, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(method, "/discover", strings.NewReader(body))
 	r.RemoteAddr = net.JoinHostPort(address, "1234")
-	b.proto.Handler().ServeHTTP(w, r)
+	b.proto.Discover(w, r)
 	return w
 }
 
@@ -39,7 +39,7 @@ func (b *bed) askFrom(address, method, body string) *httptest.ResponseRecorder {
 func (b *bed) askWith(ctx context.Context, body string) int {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("POST", "/discover", strings.NewReader(body)).WithContext(ctx)
-	b.proto.Handler().ServeHTTP(w, r)
+	b.proto.Discover(w, r)
 	return w.Code
 }
 
@@ -295,7 +295,7 @@ func TestDiscoverIsLimitedPerCaller(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", "/discover", nil)
 		r.RemoteAddr = addr
-		b.proto.Handler().ServeHTTP(w, r)
+		b.proto.Discover(w, r)
 		return w
 	}
 	for i, c := range []struct {

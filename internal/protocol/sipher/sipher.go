@@ -51,7 +51,7 @@ type Store interface {
 
 // Config is what a Protocol is made of.
 type Config struct {
-	// Identity is our own. Attempts need all of it, Handler the public part, Check and Record
+	// Identity is our own. Attempts need all of it, Discover the public part, Check and Record
 	// nothing: a process that makes no attempts should get no private keys.
 	Identity crypto.Identity
 	Store    Store
@@ -107,9 +107,6 @@ func New(c Config) *Protocol {
 	return p
 }
 
-// Handler serves GET and POST /discover, for anybody.
-func (p *Protocol) Handler() http.Handler { return p.handler }
-
 // Check implements protocol.Upkeep: it runs the health checks that are due.
 func (p *Protocol) Check(ctx context.Context, _ time.Time) error { return p.prober.Check(ctx) }
 
@@ -143,12 +140,13 @@ func Register(p *Protocol, b Bounds) protocol.Protocol {
 			KeepDelivered: KeepDelivered, KeepFailed: KeepFailed,
 		},
 		Upkeep: p,
-		Public: map[string]http.Handler{"/discover": http.HandlerFunc(p.discover)},
+		Public: map[string]http.Handler{"/discover": http.HandlerFunc(p.Discover)},
 	}
 }
 
-// discover reads the handler at each request, so that Register works without a Protocol.
-func (p *Protocol) discover(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
+// Discover serves GET and POST /discover, for anybody. It reads the handler at each request, so that
+// Register works without a Protocol.
+func (p *Protocol) Discover(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
 // Record implements protocol.Recorder: the record of a follow must exist when its acknowledgement
 // arrives.

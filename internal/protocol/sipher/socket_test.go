@@ -2,6 +2,7 @@ package sipher_test
 
 import (
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
@@ -36,7 +37,7 @@ func overSockets(t *testing.T, c outbound.Config) (*sipher.Protocol, *sipherpeer
 		t.Fatal(err)
 	}
 	p := sipher.New(sipher.Config{Identity: id, Store: b.store, HTTP: client, Log: slog.New(slog.DiscardHandler), Now: b.Now})
-	ours.Config.Handler = p.Handler()
+	ours.Config.Handler = http.HandlerFunc(p.Discover)
 	ours.Start()
 	t.Cleanup(ours.Close)
 	return p, peer, b.store
@@ -93,7 +94,7 @@ func TestPrivateAddressesAreNotDiscovered(t *testing.T) {
 			// Nor are they called back.
 			w := httptest.NewRecorder()
 			body := registration(peer.URL, peer.PublicKey(), peer.EncryptionKey())
-			p.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/discover", strings.NewReader(body)))
+			p.Discover(w, httptest.NewRequest("POST", "/discover", strings.NewReader(body)))
 			if w.Code != 400 || len(peer.Received()) > 0 {
 				t.Errorf("%d %s; the peer saw %v", w.Code, w.Body, peer.Sequence())
 			}

@@ -107,7 +107,7 @@ func (s *Sender) post(ctx context.Context, secrets [][]byte, a activity.Activity
 	}
 	o := outcome.Outcome{Class: outcome.Retry, Status: answer.Status, Response: answer.Excerpt()}
 	switch {
-	case answer.Status >= 200 && answer.Status < 300:
+	case answer.OK():
 		o.Class = outcome.Delivered
 		return o
 	case answer.Status == http.StatusGone:

@@ -6,7 +6,6 @@ import (
 	"crypto/ecdh"
 	"crypto/hkdf"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -119,54 +118,18 @@ func cipherFor(secret *ecdh.PrivateKey, public *ecdh.PublicKey) (cipher.AEAD, er
 	}
 	k, err := contentKey((*[KeySize]byte)(secret.Bytes()), (*[KeySize]byte)(public.Bytes()))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("derive the content key: %w", err)
 	}
 	block, err := aes.NewCipher(k)
 	if err != nil {
 		return nil, fmt.Errorf("content cipher: %w", err)
 	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, fmt.Errorf("content cipher: %w", err)
-	}
-	return aead, nil
+	return cipher.NewGCM(block)
 }
 
 // contentKey takes pointers: the trace of a panic prints arrays that are passed by value.
 func contentKey(secret, public *[KeySize]byte) ([]byte, error) {
 	var shared [KeySize]byte
 	box.Precompute(&shared, public, secret)
-	k, err := hkdf.Key(sha256.New, shared[:], []byte(salt), info, 32)
-	if err != nil {
-		return nil, fmt.Errorf("derive the content key: %w", err)
-	}
-	return k, nil
-}
-
-// ParseEnvelope reads an envelope that a remote server wrote. Names must match exactly, unlike in
-// encoding/json; unknown members are ignored. The error wraps ErrOpen.
-func ParseEnvelope(raw []byte) (Envelope, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
-		return Envelope{}, fmt.Errorf("%w: not a JSON object", ErrOpen)
-	}
-	var e Envelope
-	for _, f := range []struct {
-		name string
-		into *string
-	}{
-		{"ephemeralPublicKey", &e.EphemeralPublicKey},
-		{"iv", &e.IV},
-		{"ciphertext", &e.Ciphertext},
-		{"authTag", &e.AuthTag},
-	} {
-		v := fields[f.name]
-		if len(v) == 0 || v[0] != '"' {
-			return Envelope{}, fmt.Errorf("%w: %s is missing or not a string", ErrOpen, f.name)
-		}
-		if err := json.Unmarshal(v, f.into); err != nil {
-			return Envelope{}, fmt.Errorf("%w: %s: %w", ErrOpen, f.name, err)
-		}
-	}
-	return e, nil
+	return hkdf.Key(sha256.New, shared[:], []byte(salt), info, 32)
 }

@@ -249,11 +249,7 @@ func (l *loader) encryption() (string, []byte) {
 }
 
 // Setting is one environment variable of an identity.
-type Setting struct {
-	Name, Value string
-	// Secret: only this server may read the value.
-	Secret bool
-}
+type Setting struct{ Name, Value string }
 
 // Settings are the variables of one identity, in the order they are shown.
 type Settings []Setting
@@ -273,9 +269,9 @@ func GenerateIdentity(entropy io.Reader, origin string) (Settings, error) {
 	s := Settings{
 		{Name: SettingOrigin, Value: origin},
 		{Name: SettingPublicKey, Value: Encode(signing.Public().(ed25519.PublicKey))},
-		{Name: SettingPrivateKey, Value: Encode(signing), Secret: true},
+		{Name: SettingPrivateKey, Value: Encode(signing)},
 		{Name: SettingEncryptionKey, Value: Encode(secret.PublicKey().Bytes())},
-		{Name: SettingEncryptionPrivate, Value: Encode(secret.Bytes()), Secret: true},
+		{Name: SettingEncryptionPrivate, Value: Encode(secret.Bytes())},
 	}
 	// LoadIdentity refuses a bad origin.
 	if _, err := LoadIdentity(s.Get); err != nil {

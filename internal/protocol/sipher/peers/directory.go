@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/wire"
 )
@@ -40,7 +38,7 @@ type directory struct {
 	identity  crypto.Public
 	store     Store
 	now       func() time.Time
-	reads     singleflight.Group
+	reads     flights[[]Server]
 	admitting chan struct{}
 
 	mu      sync.Mutex
@@ -78,21 +76,11 @@ func (d *directory) list(ctx context.Context) ([]Server, error) {
 	if servers := d.cached(); servers != nil {
 		return servers, nil
 	}
-	read := d.reads.DoChan("", func() (any, error) {
-		// Other callers wait for this read, so it goes on if the first caller ends.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listing)
-		defer cancel()
-		return d.read(ctx)
-	})
-	select {
-	case <-ctx.Done():
-		return nil, fmt.Errorf("list sipher servers: %w", context.Cause(ctx))
-	case r := <-read:
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		return r.Val.([]Server), nil
+	servers, err := d.reads.do(ctx, "", listing, d.read)
+	if err != nil {
+		return nil, fmt.Errorf("list sipher servers: %w", err)
 	}
+	return servers, nil
 }
 
 func (d *directory) cached() []Server {
@@ -110,7 +98,7 @@ func (d *directory) read(ctx context.Context) ([]Server, error) {
 	}
 	servers, err := d.store.Servers(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list sipher servers: %w", err)
+		return nil, err
 	}
 	slices.SortFunc(servers, NewestFirst)
 	if servers == nil {

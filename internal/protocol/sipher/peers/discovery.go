@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/wire"
 )
@@ -40,7 +41,7 @@ type Discovery struct {
 	*Prober
 	identity crypto.Public
 
-	flights   singleflight.Group
+	flights   flights[Server]
 	announces *RateLimit
 
 	mu       sync.Mutex
@@ -67,21 +68,13 @@ var ErrStore = errors.New("the registry cannot be written")
 // with it. A server that refuses to register us is no error. The error wraps a *Fault,
 // wire.ErrDiscovery, ErrURL, ErrKeyChanged or ErrStore.
 func (d *Discovery) Discover(ctx context.Context, serverURL string) (Server, error) {
-	flight := d.flights.DoChan(serverURL, func() (any, error) {
-		// Other callers wait for this discovery, so it goes on if the first caller ends.
-		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), DiscoveryTimeout+RegisterTimeout+settle)
-		defer cancel()
-		return d.discover(shared, serverURL)
+	s, err := d.flights.do(ctx, serverURL, DiscoveryTimeout+RegisterTimeout+settle, func(ctx context.Context) (Server, error) {
+		return d.discover(ctx, serverURL)
 	})
-	select {
-	case <-ctx.Done():
-		return Server{}, fmt.Errorf("discover %s: %w", serverURL, context.Cause(ctx))
-	case r := <-flight:
-		if r.Err != nil {
-			return Server{}, fmt.Errorf("discover %s: %w", serverURL, r.Err)
-		}
-		return r.Val.(Server), nil
+	if err != nil {
+		return Server{}, fmt.Errorf("discover %s: %w", serverURL, err)
 	}
+	return s, nil
 }
 
 func (d *Discovery) discover(ctx context.Context, serverURL string) (Server, error) {
@@ -159,7 +152,7 @@ func (d *Discovery) register(ctx context.Context, serverURL string) error {
 	if err != nil {
 		return err
 	}
-	headers := []wire.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "application/json"}}
+	headers := map[string]string{"Content-Type": "application/json", "Accept": "application/json"}
 	a, err := d.HTTP.Post(ctx, serverURL+"/discover", headers, body, RegisterTimeout)
 	if err != nil {
 		return err
@@ -187,7 +180,7 @@ func fetch(ctx context.Context, http Exchange, serverURL string) (wire.Card, err
 }
 
 // document asks a server for its discovery document.
-func document(ctx context.Context, http Exchange, serverURL string, timeout time.Duration) (Answer, error) {
+func document(ctx context.Context, http Exchange, serverURL string, timeout time.Duration) (outbound.Answer, error) {
 	a, err := http.Get(ctx, serverURL+"/discover", timeout)
 	if err == nil && !a.OK() {
 		err = &statusError{StatusError(serverURL+"/discover", a)}
@@ -197,3 +190,23 @@ func document(ctx context.Context, http Exchange, serverURL string, timeout time
 
 // statusError is an answer other than 2xx to a request for a card.
 type statusError struct{ error }
+
+// flights makes concurrent calls with the same key one call. Others wait for that call, so it goes on, for
+// most at the longest, if the first caller ends.
+type flights[T any] struct{ group singleflight.Group }
+
+// do returns what work returns, or the cause of the caller's end.
+func (f *flights[T]) do(ctx context.Context, key string, most time.Duration, work func(context.Context) (T, error)) (v T, err error) {
+	done := f.group.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+		defer cancel()
+		return work(ctx)
+	})
+	select {
+	case <-ctx.Done():
+		return v, context.Cause(ctx)
+	case r := <-done:
+		v, _ = r.Val.(T)
+		return v, r.Err
+	}
+}

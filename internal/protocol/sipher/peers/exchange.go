@@ -10,19 +10,7 @@ import (
 
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/protocol/outbound"
-	"fedpost/internal/protocol/sipher/wire"
 )
-
-// Answer is what a server answered.
-type Answer struct {
-	Status int
-	Body   []byte
-	// Excerpt is the beginning of the body, cleaned (outcome.Text).
-	Excerpt string
-}
-
-// OK reports whether the status is 2xx.
-func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
 // Exchange makes single requests to other servers, each with its own deadline.
 type Exchange struct{ client *outbound.Client }
@@ -30,37 +18,36 @@ type Exchange struct{ client *outbound.Client }
 func NewExchange(c *outbound.Client) Exchange { return Exchange{c} }
 
 // Get asks for a URL. The error, if any, is a *Fault.
-func (x Exchange) Get(ctx context.Context, url string, timeout time.Duration) (Answer, error) {
-	return x.do(ctx, http.MethodGet, url, []wire.Header{{Name: "Accept", Value: "application/json"}}, "", timeout)
+func (x Exchange) Get(ctx context.Context, url string, timeout time.Duration) (outbound.Answer, error) {
+	return x.do(ctx, http.MethodGet, url, map[string]string{"Accept": "application/json"}, "", timeout)
 }
 
 // Post posts a body. The error, if any, is a *Fault.
-func (x Exchange) Post(ctx context.Context, url string, headers []wire.Header, body string, timeout time.Duration) (Answer, error) {
+func (x Exchange) Post(ctx context.Context, url string, headers map[string]string, body string, timeout time.Duration) (outbound.Answer, error) {
 	return x.do(ctx, http.MethodPost, url, headers, body, timeout)
 }
 
-func (x Exchange) do(ctx context.Context, method, url string, headers []wire.Header, body string, timeout time.Duration) (Answer, error) {
+func (x Exchange) do(ctx context.Context, method, url string, headers map[string]string, body string, timeout time.Duration) (outbound.Answer, error) {
 	// The cause counts the end of this time against the host.
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, outbound.ErrTimeout)
 	defer cancel()
 	r, err := outbound.NewRequest(ctx, method, url, body)
 	if err != nil {
-		return Answer{}, fault(err)
+		return outbound.Answer{}, fault(err)
 	}
-	for _, h := range headers {
-		r.Header.Set(h.Name, h.Value)
+	for name, value := range headers {
+		r.Header.Set(name, value)
 	}
-	got, err := x.client.Do(ctx, r)
+	a, err := x.client.Do(ctx, r)
 	if err != nil {
-		return Answer{}, fault(err)
+		return outbound.Answer{}, fault(err)
 	}
 	// The acknowledgement is in the body of a 2xx answer, so a broken one is no answer. Of a
 	// refusal the status is enough, of a long body the part that was read.
-	ok := got.Status >= 200 && got.Status < 300
-	if ok && got.BodyErr != nil && !errors.Is(got.BodyErr, outbound.ErrTooLong) {
-		return Answer{}, fault(got.BodyErr)
+	if a.OK() && a.BodyErr != nil && !errors.Is(a.BodyErr, outbound.ErrTooLong) {
+		return outbound.Answer{}, fault(a.BodyErr)
 	}
-	return Answer{Status: got.Status, Body: got.Body, Excerpt: got.Excerpt()}, nil
+	return a, nil
 }
 
 // Fault says that no answer came, and whose fault that is. Only a fault of the other server marks it
@@ -106,6 +93,6 @@ func FaultOf(err error) *Fault {
 }
 
 // StatusError is the error for an answer other than 2xx.
-func StatusError(what string, a Answer) error {
-	return fmt.Errorf("%s answered %d: %s", what, a.Status, outcome.Clean(a.Excerpt, 200))
+func StatusError(what string, a outbound.Answer) error {
+	return fmt.Errorf("%s answered %d: %s", what, a.Status, outcome.Clean(a.Excerpt(), 200))
 }

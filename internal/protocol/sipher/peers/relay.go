@@ -11,8 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
+	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/wire"
 )
@@ -37,9 +36,8 @@ type Relay struct {
 	Blocks   BlockList
 	Entropy  io.Reader
 
-	sweeps singleflight.Group
-	mu     sync.Mutex
-	swept  time.Time // when the last sweep began
+	sweeps flights[string]
+	swept  time.Time // when the last sweep began; only sweeps use it
 }
 
 // Delivery is the direct delivery that failed.
@@ -53,29 +51,29 @@ type Delivery struct {
 
 // Deliver asks a proxy to pass d on, and returns the proxy's 2xx answer and URL. The answer proves
 // nothing unless the target signed it.
-func (r *Relay) Deliver(ctx context.Context, d Delivery) (Answer, string, error) {
+func (r *Relay) Deliver(ctx context.Context, d Delivery) (outbound.Answer, string, error) {
 	proxy, err := r.proxy(ctx, d.Target.URL)
 	if err != nil {
-		return Answer{}, "", err
+		return outbound.Answer{}, "", err
 	}
 	a, err := r.ask(ctx, proxy, d)
 	if err != nil {
-		return Answer{}, proxy, fmt.Errorf("proxy %s: %w", proxy, err)
+		return outbound.Answer{}, proxy, fmt.Errorf("proxy %s: %w", proxy, err)
 	}
 	return a, proxy, nil
 }
 
-func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (Answer, error) {
+func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (outbound.Answer, error) {
 	body, err := r.request(d)
 	if err != nil {
-		return Answer{}, err
+		return outbound.Answer{}, err
 	}
 	a, err := r.HTTP.Post(ctx, proxy+"/proxy", wire.ProxyHeaders(r.Identity.Origin), body, RelayTimeout)
 	if err != nil {
 		if f := FaultOf(err); f.Host {
 			r.mark(ctx, proxy, f.Reason)
 		}
-		return Answer{}, err
+		return outbound.Answer{}, err
 	}
 	if a.Status == http.StatusBadGateway && !r.Policies.For(d.Reason).DirectHealthCheckable {
 		// Only if our own reason forbids direct checks: else a proxy could end the health checks that
@@ -83,7 +81,7 @@ func (r *Relay) ask(ctx context.Context, proxy string, d Delivery) (Answer, erro
 		r.mark(ctx, d.Target.URL, InvalidResponse)
 	}
 	if !a.OK() {
-		return Answer{}, fmt.Errorf("proxy did not deliver: %w", StatusError(proxy, a))
+		return outbound.Answer{}, fmt.Errorf("proxy did not deliver: %w", StatusError(proxy, a))
 	}
 	return a, nil
 }
@@ -170,32 +168,20 @@ func (r *Relay) share(ctx context.Context, servers []string) string {
 	if len(servers) == 0 {
 		return ""
 	}
-	sweep := r.sweeps.DoChan("", func() (any, error) {
-		r.mu.Lock()
+	found, _ := r.sweeps.do(ctx, "", 2*SweepTimeout, func(ctx context.Context) (string, error) {
 		now := r.Now()
-		soon := !r.swept.IsZero() && now.Sub(r.swept) < SweepEvery
-		if !soon {
-			r.swept = now
-		}
-		r.mu.Unlock()
-		if soon {
+		if !r.swept.IsZero() && now.Sub(r.swept) < SweepEvery {
 			return "", nil
 		}
-		return r.sweep(context.WithoutCancel(ctx), servers), nil
+		r.swept = now
+		return r.sweep(ctx, servers), nil
 	})
-	select {
-	case found := <-sweep:
-		return found.Val.(string)
-	case <-ctx.Done():
-		return ""
-	}
+	return found
 }
 
 // sweep asks unhealthy servers, all at once, and returns the first that answered, or "". It marks
 // those healthy that answered. It waits for all, so that no request outlives the attempt.
 func (r *Relay) sweep(ctx context.Context, servers []string) string {
-	ctx, cancel := context.WithTimeout(ctx, 2*SweepTimeout)
-	defer cancel()
 	var (
 		mu    sync.Mutex
 		first string

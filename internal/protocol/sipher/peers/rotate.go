@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"fedpost/internal/protocol/outbound"
 	"fedpost/internal/protocol/sipher/crypto"
 	"fedpost/internal/protocol/sipher/wire"
 )
@@ -69,8 +70,8 @@ var rotationRefusals = map[int]string{
 	http.StatusConflict:   "a change of keys is under way there; it ends within five minutes",
 }
 
-func (r Rotation) post(ctx context.Context, url, body string) (Answer, error) {
-	a, err := r.HTTP.Post(ctx, url, []wire.Header{{Name: "Content-Type", Value: "application/json"}}, body, RotateTimeout)
+func (r Rotation) post(ctx context.Context, url, body string) (outbound.Answer, error) {
+	a, err := r.HTTP.Post(ctx, url, map[string]string{"Content-Type": "application/json"}, body, RotateTimeout)
 	if err != nil || a.OK() {
 		return a, err
 	}

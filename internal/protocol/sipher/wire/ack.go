@@ -76,7 +76,7 @@ func ackOf(m map[string]json.RawMessage) (Ack, bool) {
 
 // Open decrypts the acknowledgement with open. Its error wraps ErrAckContent.
 func (a Ack) Open(open func(crypto.Envelope) (string, error)) (string, error) {
-	e, err := crypto.ParseEnvelope(a.Data)
+	e, err := ParseEnvelope(a.Data)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrAckContent, err)
 	}
@@ -122,21 +122,11 @@ func parseFollowAck(plaintext string) (FollowAck, error) {
 	if method, _ := text(m, "method"); method != string(Federate) {
 		return FollowAck{}, fmt.Errorf("method is not %s", Federate)
 	}
-	for _, s := range []struct {
-		in   map[string]json.RawMessage
-		name string
-		into *string
-	}{
-		{m, "federationUrl", &a.FederationURL},
-		{f, "id", &a.ID},
-		{f, "followerId", &a.FollowerID},
-		{f, "followingId", &a.FollowingID},
-	} {
-		v, ok := text(s.in, s.name)
-		if !ok {
-			return FollowAck{}, fmt.Errorf("%s is missing or not a string", s.name)
-		}
-		*s.into = v
+	if err := texts(m, member{"federationUrl", &a.FederationURL}); err != nil {
+		return FollowAck{}, err
+	}
+	if err := texts(f, member{"id", &a.ID}, member{"followerId", &a.FollowerID}, member{"followingId", &a.FollowingID}); err != nil {
+		return FollowAck{}, err
 	}
 	if !isNull(f, "followerServerUrl") {
 		v, ok := text(f, "followerServerUrl")

@@ -1,21 +1,31 @@
 package wire
 
 import (
+	"fmt"
 	"net/http"
 
 	"fedpost/internal/protocol/sipher/crypto"
 )
 
-// Header is one header field of a request.
-type Header struct{ Name, Value string }
+func DeliveryHeaders(origin, targetURL string) map[string]string {
+	h := ProxyHeaders(origin)
+	h["X-Federation-Target"] = targetURL
+	return h
+}
 
-func DeliveryHeaders(origin, targetURL string) []Header {
-	return []Header{
-		{"Content-Type", "application/json"},
-		{"Origin", origin},
-		{"X-Federation-Origin", origin},
-		{"X-Federation-Target", targetURL},
+// ParseEnvelope reads an envelope that a remote server wrote; unknown members are ignored. The error wraps
+// crypto.ErrOpen.
+func ParseEnvelope(raw []byte) (e crypto.Envelope, err error) {
+	m, err := object(raw)
+	if err != nil {
+		return e, fmt.Errorf("%w: %w", crypto.ErrOpen, errNotObject)
 	}
+	err = texts(m, member{"ephemeralPublicKey", &e.EphemeralPublicKey}, member{"iv", &e.IV},
+		member{"ciphertext", &e.Ciphertext}, member{"authTag", &e.AuthTag})
+	if err != nil {
+		return crypto.Envelope{}, fmt.Errorf("%w: %w", crypto.ErrOpen, err)
+	}
+	return e, nil
 }
 
 // DeliveryBody is the body of a delivery: the sealed payload and the signature of its plaintext.
@@ -27,12 +37,8 @@ func DeliveryBody(m Method, sealed crypto.Envelope, signature string) (string, e
 	}{m, sealed, signature})
 }
 
-func ProxyHeaders(origin string) []Header {
-	return []Header{
-		{"Content-Type", "application/json"},
-		{"X-Federation-Origin", origin},
-		{"Origin", origin},
-	}
+func ProxyHeaders(origin string) map[string]string {
+	return map[string]string{"Content-Type": "application/json", "Origin": origin, "X-Federation-Origin": origin}
 }
 
 // ProxiedDelivery is the whole delivery request, as the target would get it directly. A proxy passes it

@@ -40,7 +40,7 @@ func ParseChallenges(body []byte) (c Challenges, err error) {
 		}
 	}
 	for name, into := range map[string]*crypto.Envelope{"encryptionOldChallenge": &c.EncryptionOld, "encryptionNewChallenge": &c.EncryptionNew} {
-		if *into, err = crypto.ParseEnvelope(m[name]); err != nil {
+		if *into, err = ParseEnvelope(m[name]); err != nil {
 			return Challenges{}, fmt.Errorf("%w: %s: %w", ErrRotation, name, err)
 		}
 	}

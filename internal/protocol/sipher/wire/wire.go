@@ -67,6 +67,23 @@ func text(m map[string]json.RawMessage, name string) (string, bool) {
 	return s, true
 }
 
+// member is a member that has to be a string, and where its text goes.
+type member struct {
+	name string
+	into *string
+}
+
+func texts(m map[string]json.RawMessage, members ...member) error {
+	for _, s := range members {
+		v, ok := text(m, s.name)
+		if !ok {
+			return fmt.Errorf("%s is missing or not a string", s.name)
+		}
+		*s.into = v
+	}
+	return nil
+}
+
 // isNull reports whether a member is there and null.
 func isNull(m map[string]json.RawMessage, name string) bool {
 	return string(m[name]) == "null"
