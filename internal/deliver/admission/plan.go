@@ -447,8 +447,11 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 	// does not wait behind those that have, but for processors.
 	a.back = max(a.entered+tick/2<<min(a.Receives, 8), now+quick)
 	longest := longestWait
-	if early && a.why == inboxAlone {
+	switch {
+	case early && a.why == inboxAlone:
 		longest = longestTurn
+	case early && (a.why == hostWindow || a.why == inboxShare):
+		longest = min(longest<<min(a.Receives-2, 8), longestTurn)
 	}
 	binds := p.binds(a)
 	for i, b := range p.bounds(a) {
