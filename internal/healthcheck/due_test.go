@@ -259,12 +259,7 @@ func TestServersWithExpiredRecordsHoldUpNoOthers(t *testing.T) {
 		}
 	}
 	w.Clock.Advance(2 * 24 * time.Hour)
-	_, _, err := circuit.Change(t.Context(), w.Raw(), circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
-		return s.Fault(rules, outcome.Timeout, "no answer", w.Now())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	changeDown(t, w, func(s circuit.State) circuit.State { return s.Fault(rules, outcome.Timeout, "no answer", w.Now()) })
 	id := w.Send(w.Activity("Create"), down)
 	w.Work()
 	w.Checks.Due = 5
