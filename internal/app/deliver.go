@@ -9,6 +9,7 @@ import (
 	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/deliver/intake"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/protocol/retry"
 	"fedpost/internal/servers/cache"
@@ -37,9 +38,11 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 		return nil, err
 	}
 	return deliver.New(deliver.Config{
-		Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
-		Ledger: s, Servers: s, Hosts: hosts, Agenda: s, Payloads: s, Events: s, Writable: s.Writable, Worker: p.Alone,
-		Protocols:   protocols,
+		Ports: intake.Ports{
+			Queues: func(n queue.Name) deliver.Queue { return p.Queue(n) },
+			Ledger: s, Agenda: s, Payloads: s, Protocols: protocols, Log: p.Log, Now: p.now(), Random: p.random(),
+		},
+		Servers: s, Hosts: hosts, Events: s, Writable: s.Writable, Worker: p.Alone,
 		DeadLetters: p.deadLetterWriter(c.Limits), Lot: p.lot(rules),
 		Coalesce: p.coalesce(pol, rules), Limiter: &ratelimit.Limiter{Store: s, Now: p.now()},
 		Rules: rules,
@@ -49,7 +52,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 			Flush:       p.Flush,
 			Quiet:       p.quiet(),
 		},
-		Log: p.Log, Meter: p.meter(p.tally()), Trace: p.Trace, Now: p.now(), Random: p.random(),
+		Meter: p.meter(p.tally()), Trace: p.Trace,
 	}), nil
 }
 

@@ -12,7 +12,6 @@ package deliver
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"runtime"
 	"time"
 
@@ -22,26 +21,20 @@ import (
 	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/deliver/intake"
 	"fedpost/internal/engine/queue"
-	"fedpost/internal/ledger"
-	"fedpost/internal/message/claimcheck"
 	"fedpost/internal/message/tracing"
-	"fedpost/internal/protocol"
 	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/parking"
 	"fedpost/internal/servers/ratelimit"
 )
 
-// Config configures an Engine. The fields up to Lot, Log, Meter, Now and Random are required.
+// Config configures an Engine. The fields up to Meter are required.
 type Config struct {
-	Queues      func(queue.Name) Queue
-	Ledger      ledger.Store
+	intake.Ports
 	Servers     circuit.Store
-	Agenda      intake.Agenda
-	Payloads    claimcheck.Store
-	Protocols   protocol.Set
 	DeadLetters DeadLetterWriter
 	Lot         *parking.Lot
+	Meter       Meter
 
 	// Writable returns an error if the table cannot be written. If set, outcomes that cannot be
 	// recorded are kept and recorded later, and nothing new begins meanwhile.
@@ -64,13 +57,8 @@ type Config struct {
 
 	Rules  circuit.Rules
 	Limits Limits
-	Log    *slog.Logger
-	Meter  Meter
 	// Trace makes spans for activities whose calls were traced; nil: none.
 	Trace *tracing.Tracer
-	Now   func() time.Time
-	// Random returns numbers in [0, 1) for jitter.
-	Random func() float64
 }
 
 // Limits bound one invocation. Zero fields mean the default; MaxReceives is required.
@@ -150,12 +138,9 @@ func New(c Config) *Engine {
 	return &Engine{
 		Config: c, schedulers: &admission.Schedulers{Bounds: c.Limits.bounds(c.Rules.Budget), Now: c.Now},
 		slots: &ratelimit.Stash{Booker: c.Limiter, Now: c.Now}, bodies: bodies.New(c.Ledger, c.Limits.Copies),
-		quiet: quiet{looks: map[activity.ID]*time.Timer{}},
-		kept:  newKeeper(c.Writable, c.Log),
-		intake: &intake.Intake{
-			Queues: c.Queues, Ledger: c.Ledger, Agenda: c.Agenda, Payloads: c.Payloads, Protocols: c.Protocols, Events: c.Events,
-			MaxReceives: c.Limits.MaxReceives, Log: c.Log, Meter: c.Meter, Now: c.Now, Random: c.Random,
-		},
+		quiet:  quiet{looks: map[activity.ID]*time.Timer{}},
+		kept:   newKeeper(c.Writable, c.Log),
+		intake: &intake.Intake{Ports: c.Ports, Events: c.Events, MaxReceives: c.Limits.MaxReceives, Meter: c.Meter},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/servers/cache"
 	"fedpost/internal/servers/circuit"
+	"fedpost/internal/servers/ratelimit"
 )
 
 // lessons records what attempts show about servers. It counts in this process at once, and is
@@ -106,14 +107,18 @@ func (l lessons) throttled(j *job, seen circuit.Observation, tried string) {
 }
 
 // learnRate learns the rate limit of a host that has just been paused: it answered 429, and
-// accepted deliveries shortly before.
+// accepted deliveries shortly before. If other inboxes accepted these, their few deliveries a minute
+// are not taken for the limit.
 func (l lessons) learnRate(j *job) {
 	perMinute, known := l.Hosts.Rate(j.host)
 	if j.out.Status != http.StatusTooManyRequests || l.Limiter == nil || !known {
 		return
 	}
-	now := l.Now()
-	l.Hosts.Learn(circuit.HostKey(j.host), cache.Lesson{
+	now, host := l.Now(), circuit.HostKey(j.host)
+	if !j.target.Shared && !l.Hosts.State(host).TookLast(j.target.Inbox) {
+		perMinute = max(perMinute, ratelimit.FirstGuess)
+	}
+	l.Hosts.Learn(host, cache.Lesson{
 		Kind:  "rate",
 		Apply: func(s circuit.State) circuit.State { return s },
 		Before: func(ctx context.Context) (func(circuit.State) circuit.State, error) {

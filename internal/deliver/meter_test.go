@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpost/internal/deliver/intake"
 	"fedpost/internal/deliver/verdict"
 	"fedpost/internal/ledger"
 )
@@ -42,7 +43,7 @@ func TestWhatIsRecordedIsCountedWhenItIs(t *testing.T) {
 	} {
 		m := &recordMeter{}
 		last := c.errs[len(c.errs)-1]
-		v := &invocation{Engine: &Engine{Config: Config{Ledger: &failingLedger{errs: c.errs}, Meter: m, Now: time.Now}}}
+		v := &invocation{Engine: &Engine{Config: Config{Ports: intake.Ports{Ledger: &failingLedger{errs: c.errs}, Now: time.Now}, Meter: m}}}
 		v.journal, v.feed = v.newJournal(t.Context(), "", nil), &feed{Engine: v.Engine}
 		u := &unit{jobs: []*job{{verdict: verdict.Delivered{}}}}
 		if _, err := (executor{v}).record(t.Context(), u); !errors.Is(err, last) {
@@ -73,7 +74,7 @@ func TestARecipientIsNotCountedTwiceAfterALapsedClaim(t *testing.T) {
 		{"lapsed, and nobody else came", now.Add(-time.Second), nil, 1},
 	} {
 		m := &recordMeter{}
-		v := &invocation{Engine: &Engine{Config: Config{Ledger: &failingLedger{errs: []error{c.end}}, Meter: m, Now: func() time.Time { return now }}}}
+		v := &invocation{Engine: &Engine{Config: Config{Ports: intake.Ports{Ledger: &failingLedger{errs: []error{c.end}}, Now: func() time.Time { return now }}, Meter: m}}}
 		v.journal, v.feed = v.newJournal(t.Context(), "", nil), &feed{Engine: v.Engine}
 		u := &unit{jobs: []*job{{verdict: verdict.Delivered{}}}, claim: ledger.Claim{Until: c.until}}
 		v.journal.add(u, u.jobs[0])

@@ -9,6 +9,7 @@ import (
 
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
 	"fedpost/internal/testkit/long"
 	"fedpost/internal/testkit/world"
 )
@@ -139,6 +140,31 @@ func TestAfterOne429EverythingIsThroughInFourMinutes(t *testing.T) {
 				t.Errorf("%d of %d deliveries within %s", got, n, most)
 			}
 		})
+	}
+}
+
+// TestPagesThatThrottleTeachNoRate: three pages of a host throttled, while its inboxes had few
+// deliveries. These few were taken for the limit of the host, so what waited went out at 11 a minute.
+func TestPagesThatThrottleTeachNoRate(t *testing.T) {
+	const host, few, n = "victim.example", 11, 150
+	w := world.New(t, world.Options{})
+	all := inboxesAt(host, n)
+	w.Send(w.Activity("Create"), all[:few]...)
+	w.Run(30*time.Second, time.Second)
+	for i := range 4 {
+		page := fmt.Sprintf("https://%s/page%d", host, i)
+		w.Servers.Script(page, func(world.Request, int) outcome.Outcome { return throttles(w, time.Second) })
+		w.Send(w.Activity("Create"), page)
+		w.Work()
+	}
+	if s, err := circuit.Load(t.Context(), w.Store, circuit.HostKey(host)); err != nil || s.Phase != circuit.Paused {
+		t.Fatalf("this test shows nothing: %s, %v", world.Brief(s), err)
+	}
+	sent := w.Now()
+	w.Send(w.Activity("Create"), all...)
+	w.Run(5*time.Minute, time.Second)
+	if got := within(w, sent, 5*time.Minute); got < n {
+		t.Errorf("%d of %d deliveries within 5 minutes", got, n)
 	}
 }
 

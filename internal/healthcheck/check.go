@@ -41,7 +41,7 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 	if err != nil {
 		return err
 	}
-	if err := r.followUp(ctx, before, after, o); err != nil || !down(after) || !after.Parked {
+	if err := r.followUp(ctx, before, after, o); err != nil || !after.Down() || !after.Parked {
 		return err
 	}
 	if ended == 0 && after.Checks <= r.Rules.Checks {
@@ -81,7 +81,7 @@ func (r *Runner) followUp(ctx context.Context, before, after circuit.State, o ou
 	case after.Phase == circuit.HalfOpen:
 		r.Log.InfoContext(ctx, "a server answers again: one parked delivery will decide", args...)
 		return r.trial(ctx, after)
-	case !down(after):
+	case !after.Down():
 		r.Log.InfoContext(ctx, "a server answers again", args...)
 	case after.Phase == circuit.Exhausted && before.Phase != circuit.Exhausted:
 		r.Log.ErrorContext(ctx, "a server is exhausted: it has been down for the whole give-up time", args...)
@@ -128,7 +128,7 @@ func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
 		_, err := r.change(ctx, s, func(s circuit.State) circuit.State { return s.Unproved(r.Rules, r.Now()) })
 		return err
 	}
-	if host.AnswersProbes() || down(host) && host.CheckAt.IsZero() {
+	if host.AnswersProbes() || host.Down() && host.CheckAt.IsZero() {
 		ps, _, _, err := r.Lot.Next(ctx, s.Key, circuit.Sweep{}, 1)
 		if err != nil {
 			return err

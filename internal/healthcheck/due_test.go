@@ -242,3 +242,33 @@ func TestHeadsLeaveTimeForServers(t *testing.T) {
 		}
 	})
 }
+
+// TestServersWithExpiredRecordsHoldUpNoOthers: after days without runs, the limit of a run was spent on
+// servers whose records had expired. Nothing took these out of the schedule until the table dropped
+// them, which DynamoDB does days later, and nothing else was checked meanwhile.
+func TestServersWithExpiredRecordsHoldUpNoOthers(t *testing.T) {
+	rules := circuit.Default()
+	w, hosts := manyDown(t, 40, "down%d.example")
+	for _, host := range hosts {
+		_, _, err := circuit.Change(t.Context(), w.Raw(), circuit.HostKey(host), func(s circuit.State) circuit.State {
+			s.Parked = false // the record expires
+			return s.Postpone(rules, s.CheckAt, w.Now())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Clock.Advance(2 * 24 * time.Hour)
+	changeDown(t, w, func(s circuit.State) circuit.State { return s.Fault(rules, outcome.Timeout, "no answer", w.Now()) })
+	id := w.Send(w.Activity("Create"), down)
+	w.Work()
+	w.Checks.Due = 5
+	for range 15 {
+		w.Clock.Advance(time.Minute)
+		if err := w.Checks.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Work()
+	}
+	w.Expect(id, map[string]activity.State{down: activity.Delivered})
+}

@@ -236,8 +236,6 @@ func (r *Runner) steps(ctx context.Context, due []circuit.State, most int, now t
 	wg.Wait()
 }
 
-func down(s circuit.State) bool { return s.Phase == circuit.Unhealthy || s.Phase == circuit.Exhausted }
-
 func (r *Runner) step(ctx context.Context, s circuit.State, now time.Time) error {
 	if !s.Parked {
 		// An earlier run saw the lot empty, and may have died before its second look.

@@ -11,14 +11,25 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-func TestWhatIsParkedForABlockedServerFails(t *testing.T) {
-	w, ids := outage(t, 30)
-	_, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
-		return s.Block(circuit.Default(), "spam", w.Clock.Now())
-	})
-	if err != nil {
+// changeDown changes the state of down.example as an operator does.
+func changeDown(t *testing.T, w *world.World, f func(circuit.State) circuit.State) {
+	t.Helper()
+	if _, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), f); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// pauseDown pauses down.example until an operator ends that.
+func pauseDown(t *testing.T, w *world.World) {
+	t.Helper()
+	changeDown(t, w, func(s circuit.State) circuit.State {
+		return s.Pause(circuit.Default(), time.Time{}, "maintenance", w.Clock.Now())
+	})
+}
+
+func TestWhatIsParkedForABlockedServerFails(t *testing.T) {
+	w, ids := outage(t, 30)
+	changeDown(t, w, func(s circuit.State) circuit.State { return s.Block(circuit.Default(), "spam", w.Clock.Now()) })
 	w.Run(5*minut, time.Second)
 	for _, id := range ids {
 		w.Expect(id, map[string]activity.State{down: activity.Failed})
@@ -112,11 +123,7 @@ func TestABlockOfAHostEndsWhatIsParkedForItsInboxes(t *testing.T) {
 	if s := state(t, w, circuit.InboxKey(broken)); !s.Parked {
 		t.Fatalf("the inbox is %s, want something parked", world.Brief(s))
 	}
-	if _, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
-		return s.Block(circuit.Default(), "spam", w.Clock.Now())
-	}); err != nil {
-		t.Fatal(err)
-	}
+	changeDown(t, w, func(s circuit.State) circuit.State { return s.Block(circuit.Default(), "spam", w.Clock.Now()) })
 	w.Run(3*minut, time.Second)
 	for _, id := range ids {
 		w.Expect(id, map[string]activity.State{broken: activity.Failed})
@@ -125,14 +132,7 @@ func TestABlockOfAHostEndsWhatIsParkedForItsInboxes(t *testing.T) {
 
 func TestAnOperatorsPauseHoldsUntilItIsEnded(t *testing.T) {
 	w := world.New(t, world.Options{})
-	rules, key := circuit.Default(), circuit.HostKey("down.example")
-	change := func(f func(circuit.State) circuit.State) {
-		t.Helper()
-		if _, _, err := circuit.Change(t.Context(), w.Store, key, f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	change(func(s circuit.State) circuit.State { return s.Pause(rules, time.Time{}, "maintenance", w.Clock.Now()) })
+	pauseDown(t, w)
 	var ids []activity.ID
 	for range 5 {
 		ids = append(ids, w.Send(w.Activity("Create"), down))
@@ -144,7 +144,7 @@ func TestAnOperatorsPauseHoldsUntilItIsEnded(t *testing.T) {
 	for _, id := range ids {
 		w.Expect(id, map[string]activity.State{down: activity.Parked})
 	}
-	change(func(s circuit.State) circuit.State { return s.Resume(rules, w.Clock.Now()) })
+	changeDown(t, w, func(s circuit.State) circuit.State { return s.Resume(circuit.Default(), w.Clock.Now()) })
 	w.Run(5*minut, time.Second)
 	for _, id := range ids {
 		w.Expect(id, map[string]activity.State{down: activity.Delivered})
@@ -153,12 +153,7 @@ func TestAnOperatorsPauseHoldsUntilItIsEnded(t *testing.T) {
 
 func TestInAnEndlessPauseDeliveriesGrowTooOld(t *testing.T) {
 	w := world.New(t, world.Options{})
-	_, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
-		return s.Pause(circuit.Default(), time.Time{}, "", w.Clock.Now())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pauseDown(t, w)
 	id := w.Send(w.Activity("Create"), down)
 	w.Run(9*24*time.Hour, time.Hour)
 	w.Expect(id, map[string]activity.State{down: activity.Dead})
@@ -171,20 +166,11 @@ func TestInAnEndlessPauseDeliveriesGrowTooOld(t *testing.T) {
 // pauses its server each day anew.
 func TestAServerThatIsPausedEachDayAnewKeepsNothingForEver(t *testing.T) {
 	w := world.New(t, world.Options{})
-	pause := func() {
-		t.Helper()
-		_, _, err := circuit.Change(t.Context(), w.Store, circuit.HostKey("down.example"), func(s circuit.State) circuit.State {
-			return s.Pause(circuit.Default(), time.Time{}, "", w.Clock.Now())
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	pause()
+	pauseDown(t, w)
 	id := w.Send(w.Activity("Create"), down)
 	for range 11 {
 		w.Run(20*time.Hour, time.Hour)
-		pause()
+		pauseDown(t, w)
 	}
 	w.Expect(id, map[string]activity.State{down: activity.Dead})
 }

@@ -143,11 +143,12 @@ func (s *Store) DropServer(ctx context.Context, st circuit.State) error {
 }
 
 // DueServers implements circuit.Store. The index may lag. States carry their version,
-// so saving a change of a stale state fails.
+// so saving a change of a stale state fails. Expired states are due, too: after a day without
+// runs, thousands of them would use up the limit, and a step takes each out of the index.
 func (s *Store) DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]circuit.State, error) {
 	items, err := s.t.Due(ctx, serverShard(shard), now, limit)
 	if err != nil {
 		return nil, fmt.Errorf("find due servers: %w", err)
 	}
-	return s.unpackServers(items)
+	return unpacked(items, unpackServer)
 }

@@ -143,7 +143,8 @@ func (s *Schedulers) Of(q queue.Name) *Scheduler {
 	return s.of[q]
 }
 
-// todo is what the caller of change has to do without the lock.
+// todo is what the caller of change has to do without the lock: begin attempts, send others back,
+// and let messages go on that have their memory.
 type todo struct {
 	started, sent []*Attempt
 	granted       []chan struct{}
@@ -155,10 +156,8 @@ func (s *Scheduler) change(f func(now time.Duration)) (t todo) {
 	// A clock that is set back must not make what is held negative.
 	s.last = max(s.last, s.now().Sub(s.epoch))
 	f(s.last)
-	p := s.plan
-	t = todo{p.started, p.sent, p.granted}
-	p.started, p.sent, p.granted = nil, nil, nil
-	if due := p.due(); due > 0 && (s.rings == 0 || due < s.rings) {
+	t, s.plan.todo = s.plan.todo, todo{}
+	if due := s.plan.due(); due > 0 && (s.rings == 0 || due < s.rings) {
 		s.ring(due)
 	}
 	return t

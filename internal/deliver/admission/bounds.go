@@ -73,7 +73,8 @@ const (
 	// third it is twice as long: together as long as an attempt at a host that hangs.
 	tick = 5 * time.Second
 	// longestWait is the longest time until a delivery comes back, in case its host recovers
-	// meanwhile.
+	// meanwhile. It doubles with each further receive of one that waits for its own host, up to
+	// longestTurn: it waits no longer than it has waited so far.
 	longestWait = 15 * time.Minute
 	// longestTurn is the same where attempts are made one at a time: a host that is slow, too, can
 	// have more deliveries than it answers in hours, and each would be received all the time.

@@ -117,3 +117,33 @@ func TestAHostThatRefusesSlowlyDelaysNobody(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAHostRefusesForHoursIsReceivedFewTimes: a host that answers 404 after 14 seconds is busy for
+// 97 minutes with 2,500 deliveries. Each came back every 15 minutes, nine times at most. If the host
+// is well after ten minutes, the last delivery is there soon after.
+func TestWhatAHostRefusesForHoursIsReceivedFewTimes(t *testing.T) {
+	const n = 2500
+	for name, c := range map[string]struct{ wellAfter, last time.Duration }{
+		"for hours":       {24 * time.Hour, 100 * time.Minute},
+		"for ten minutes": {10 * time.Minute, 20 * time.Minute},
+	} {
+		p := newProcess(1, ordinary)
+		s := &server{name: "refuses", site: "refuses", handshake: hello}
+		s.answer = func(int) (time.Duration, Result) {
+			if p.now > c.wellAfter {
+				return 200 * time.Millisecond, Accepted
+			}
+			return 14 * time.Second, Unsent
+		}
+		p.deliver(50, "", slices.Repeat([]*server{s}, n)...)
+		p.run(3 * time.Hour)
+		at, most := p.last(t)
+		all := 0
+		for _, d := range p.all {
+			all += d.receives
+		}
+		if at > c.last || most > receives+2 || all > n*9/2 {
+			t.Errorf("%s: the last began after %s, and one was received %d times, all %d times; want %s, %d and %d times", name, at, most, all, c.last, receives+2, n*9/2)
+		}
+	}
+}

@@ -106,7 +106,7 @@ func (m *model) settle() {
 		}
 	}
 	m.waiting = still
-	p.started, p.sent, p.granted = nil, nil, nil
+	p.todo = todo{}
 	m.open = m.open[:0]
 	for _, t := range m.tickets {
 		if t.at == nil {

@@ -17,8 +17,8 @@ const (
 )
 
 // plan decides which attempt begins next. It is a pure state machine: it starts nothing and
-// waits for nothing. Times are since an epoch. Its methods leave in started, sent and granted
-// what the caller has to act on.
+// waits for nothing. Times are since an epoch. Its methods leave in todo what the caller has to act
+// on.
 type plan struct {
 	b Bounds
 
@@ -41,9 +41,7 @@ type plan struct {
 	arrived uint64
 	until   time.Duration // no waiting attempt goes back earlier; 0: none does
 
-	started []*Attempt
-	sent    []*Attempt
-	granted []chan struct{}
+	todo
 }
 
 func newPlan(b Bounds) *plan {
@@ -447,8 +445,11 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 	// does not wait behind those that have, but for processors.
 	a.back = max(a.entered+tick/2<<min(a.Receives, 8), now+quick)
 	longest := longestWait
-	if early && a.why == inboxAlone {
+	switch {
+	case early && a.why == inboxAlone:
 		longest = longestTurn
+	case early && (a.why == hostWindow || a.why == inboxShare):
+		longest = min(longest<<min(a.Receives-2, 8), longestTurn)
 	}
 	binds := p.binds(a)
 	for i, b := range p.bounds(a) {

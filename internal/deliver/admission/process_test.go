@@ -109,24 +109,24 @@ func (p *process) run(until time.Duration) {
 // settle does what the plan says until it says nothing more.
 func (p *process) settle() {
 	for {
-		started, sent, granted := p.plan.started, p.plan.sent, p.plan.granted
-		p.plan.started, p.plan.sent, p.plan.granted = nil, nil, nil
-		if len(started)+len(sent)+len(granted) == 0 {
+		do := p.plan.todo
+		p.plan.todo = todo{}
+		if len(do.started)+len(do.sent)+len(do.granted) == 0 {
 			break
 		}
-		for _, got := range granted {
-			do := p.tickets[got]
+		for _, got := range do.granted {
+			take := p.tickets[got]
 			delete(p.tickets, got)
-			if do != nil {
-				do()
+			if take != nil {
+				take()
 			}
 		}
-		for _, a := range sent {
+		for _, a := range do.sent {
 			d := p.making[a]
 			delete(p.making, a)
 			p.at(a.back, func() { p.send(d) })
 		}
-		for _, a := range started {
+		for _, a := range do.started {
 			p.attempt(a)
 		}
 	}

@@ -38,21 +38,27 @@ type Meter interface {
 	Recorded(rs []ledger.Recipient)
 }
 
-// Intake receives messages. All fields but Events are required.
-type Intake struct {
+// Ports are what work on messages needs. All fields are required.
+type Ports struct {
 	Queues    func(queue.Name) Queue
 	Ledger    ledger.Store
 	Agenda    Agenda
 	Payloads  claimcheck.Store
 	Protocols protocol.Set
-	Events    Watcher // nil: no events of activities that are done
+	Log       *slog.Logger
+	Now       func() time.Time
+	// Random returns numbers in [0, 1) for jitter.
+	Random func() float64
+}
+
+// Intake receives messages. All fields but Events are required.
+type Intake struct {
+	Ports
+	Events Watcher // nil: no events of activities that are done
 	// MaxReceives is after how many receives a queue moves a message to its dead letters; 0:
 	// never.
 	MaxReceives func(queue.Name) int
-	Log         *slog.Logger
 	Meter       Meter
-	Now         func() time.Time
-	Random      func() float64
 }
 
 // Work is a sound message: a delivery, or one to expand.

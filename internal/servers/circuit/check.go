@@ -24,15 +24,18 @@ func (s State) Begin(r Rules, lease time.Duration, now time.Time) State {
 // inbox.
 func (s State) Probed() bool {
 	_, whole := HostOf(s.Key)
-	return whole && (s.Phase == Unhealthy || s.Phase == Exhausted || s.Doubt || s.Phase == Gone && !s.Parked)
+	return whole && (s.Down() || s.Doubt || s.Phase == Gone && !s.Parked)
 }
+
+// Down reports whether the circuit is open until a check passes.
+func (s State) Down() bool { return s.Phase == Unhealthy || s.Phase == Exhausted }
 
 // CheckPassed says that the server answered a probe. If deliveries are parked, or the budget has
 // opened the circuit, a trial decides; otherwise the circuit closes. No probe shows anything
 // about an inbox, whose ordered deliveries wait under its host: if the next of them fails, this
 // check has failed.
 func (s State) CheckPassed(r Rules, now time.Time) State {
-	if s.Phase != Unhealthy && s.Phase != Exhausted {
+	if !s.Down() {
 		return s
 	}
 	if s.spentToday(r, now) {
@@ -63,7 +66,7 @@ func (s State) Unproved(r Rules, now time.Time) State {
 
 // CheckFailed says that a probe failed.
 func (s State) CheckFailed(r Rules, reason outcome.Reason, why string, now time.Time) State {
-	if s.Phase != Unhealthy && s.Phase != Exhausted {
+	if !s.Down() {
 		return s
 	}
 	s.Trials = 0
@@ -133,9 +136,7 @@ func (s State) took(inbox string) State {
 }
 
 // AnswersProbes reports whether the server answered the last probe, and only trials failed.
-func (s State) AnswersProbes() bool {
-	return (s.Phase == Unhealthy || s.Phase == Exhausted) && s.Trials > 0
-}
+func (s State) AnswersProbes() bool { return s.Down() && s.Trials > 0 }
 
 // LeavesInboxes reports whether deliveries to an inbox with an open circuit wait for that circuit
 // although the server takes none either: the server answers probes, or is paused.

@@ -197,7 +197,8 @@ type Store interface {
 	// without being the last. A cursor that it did not give out is ErrCursor.
 	ListServers(ctx context.Context, cursor string, limit int) (states []State, next string, err error)
 	// DueServers returns up to limit states (0: all) of a shard whose CheckAt is at or before
-	// now, the earliest first. States that cannot be read are missing, and an error names them.
+	// now, the earliest first, also those that have expired. States that cannot be read are
+	// missing, and an error names them.
 	DueServers(ctx context.Context, shard int, now time.Time, limit int) ([]State, error)
 }
 

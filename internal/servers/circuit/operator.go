@@ -55,7 +55,7 @@ func (s State) Resume(r Rules, now time.Time) State {
 // trial is made although the budget is spent.
 func (s State) CheckNow(r Rules, now time.Time) State {
 	due := !s.CheckAt.IsZero() && !s.CheckAt.After(now)
-	if !due && (s.Parked || s.Phase == Unhealthy || s.Phase == Exhausted) {
+	if !due && (s.Parked || s.Down()) {
 		s.CheckAt, s.Vain = now, min(s.Vain, r.Budget-3)
 		return s.kept(r, now)
 	}

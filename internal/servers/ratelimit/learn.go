@@ -15,8 +15,11 @@ const (
 	// relearn is how long a limit stays after it was learnt: 429s to earlier deliveries do not
 	// count.
 	relearn = time.Minute
-	// firstGuess is the first limit, in deliveries a minute, if no working rate is known.
-	firstGuess = 60
+	// growEvery is how long a limit is used before it grows. Runs of the scheduled function begin a
+	// minute apart, so the next may come a little earlier.
+	growEvery = time.Minute - time.Minute/10
+	// FirstGuess is the first limit, in deliveries a minute, if no working rate is known.
+	FirstGuess = 60
 	// mostLearnt is the highest limit, in deliveries a minute.
 	mostLearnt = 1_000_000
 	// A step is the limit's starting value divided by growth, at least leastStep.
@@ -34,7 +37,7 @@ func (l Limit) Learn(perMinute int, now time.Time) Limit {
 		l.TooMuch = l.PerMinute
 		perMinute = l.PerMinute / 2
 	case perMinute == 0:
-		perMinute = firstGuess
+		perMinute = FirstGuess
 	}
 	if !inForce {
 		l.Burst, l.Arrival, l.TooMuch = 0, time.Time{}, 0
@@ -48,7 +51,7 @@ func (l Limit) Learn(perMinute int, now time.Time) Limit {
 
 func (l Limit) grown(now time.Time) Limit {
 	switch {
-	case l.Step == 0, !l.GrownAt.IsZero() && now.Sub(l.GrownAt) < time.Minute:
+	case l.Step == 0, !l.GrownAt.IsZero() && now.Sub(l.GrownAt) < growEvery:
 		return l
 	case l.GrownAt.IsZero(): // its first use
 	case l.TooMuch > 0 && 2*l.PerMinute >= l.TooMuch:

@@ -60,6 +60,7 @@ func (l Limit) Book(n int, horizon time.Duration, now time.Time) (slots []time.T
 		}
 		return slots, l
 	}
+	after, l = l, l.grown(now)
 	arrival, gap := l.Arrival, l.gap()
 	if arrival.Before(now) {
 		arrival = now
@@ -76,10 +77,9 @@ func (l Limit) Book(n int, horizon time.Duration, now time.Time) (slots []time.T
 		slots, arrival = append(slots, at), arrival.Add(gap)
 	}
 	if len(slots) > 0 {
-		l.Arrival = arrival
-		l = l.grown(now)
+		after, after.Arrival = l, arrival
 	}
-	return slots, l
+	return slots, after
 }
 
 // Take takes up to n deliveries at now. It returns how many may go at once, l with those, and
@@ -88,6 +88,7 @@ func (l Limit) Take(n int, now time.Time) (granted int, after Limit, later []tim
 	if !l.InForce(now) {
 		return n, l, nil
 	}
+	after, l = l, l.grown(now)
 	arrival := l.Arrival
 	if arrival.Before(now) {
 		arrival = now
@@ -99,13 +100,12 @@ func (l Limit) Take(n int, now time.Time) (granted int, after Limit, later []tim
 	}
 	arrival = arrival.Add(time.Duration(granted) * l.gap())
 	if granted > 0 {
-		l.Arrival = arrival
-		l = l.grown(now)
+		after, after.Arrival = l, arrival
 	}
 	for i := range n - granted {
 		later = append(later, arrival.Add(time.Duration(i)*l.gap()-early))
 	}
-	return granted, l, later
+	return granted, after, later
 }
 
 // Set returns l with an operator's limit; perMinute 0: none. At a higher rate the reserved time

@@ -155,6 +155,22 @@ func TestALimitStartsFromWhatWorkedHalvesAndGrows(t *testing.T) {
 	}
 }
 
+// TestALearntLimitGrowsBeforeItsNextMinuteIsBooked: each rate held for a minute too long, and for
+// one more where a run came a little less than a minute after the one before.
+func TestALearntLimitGrowsBeforeItsNextMinuteIsBooked(t *testing.T) {
+	l := ratelimit.Limit{}.Learn(10, start)
+	for run, want := range []int{10, 20, 40, 80} {
+		now := start.Add(time.Duration(run) * (time.Minute - time.Second))
+		slots, next := l.Book(1000, time.Minute, now)
+		if l = next; len(slots) < want-3 || len(slots) > want+3 {
+			t.Errorf("run %d books %d slots for a minute, want %d", run, len(slots), want)
+		}
+		if took, _, _ := l.Take(1000, now.Add(time.Second)); took > 7 {
+			t.Errorf("%d more may go at once", took)
+		}
+	}
+}
+
 func TestBookedSlotsAreDistinctAndKeepTheRate(t *testing.T) {
 	l := ratelimit.Limit{PerMinute: 60, Burst: 2}
 	seen := map[time.Time]int{}

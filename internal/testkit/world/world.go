@@ -37,6 +37,7 @@ import (
 	"fedpost/internal/deliver"
 	"fedpost/internal/deliver/coalesce"
 	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/deliver/intake"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/queue/queuetest"
 	"fedpost/internal/engine/table"
@@ -158,14 +159,17 @@ func New(t testing.TB, o Options) *World {
 	w.Redundancy = coalesce.Filter{Store: w.Store, Now: w.Now, Pending: o.Rules.Longest(o.Policy.GiveUp), Remember: 30 * 24 * time.Hour}
 	w.Limits = ratelimit.Limiter{Store: w.Store, Now: w.Now}
 	w.config = deliver.Config{
-		Queues: func(n queue.Name) deliver.Queue { return queues(n) },
-		Ledger: w.Store, Servers: w.Store, Agenda: w.Store, Payloads: w.Store, DeadLetters: w.DeadLetters, Events: w.Store,
+		Ports: intake.Ports{
+			Queues: func(n queue.Name) deliver.Queue { return queues(n) },
+			Ledger: w.Store, Agenda: w.Store, Payloads: w.Store, Log: log, Now: w.Now, Random: random,
+			Protocols: protocol.Set{{Name: activity.ActivityPub, Delivery: protocol.Delivery{Sender: o.Protocol, Policy: o.Policy}}},
+		},
+		Servers: w.Store, DeadLetters: w.DeadLetters, Events: w.Store,
 		Lot: &parking.Lot{
 			Store: w.Store, Servers: w.Store, Queues: func(n queue.Name) queue.Sender { return queues(n) },
 			Rules: o.Rules.Complete(), Now: w.Now, Random: random, Log: log,
 		},
-		Protocols: protocol.Set{{Name: activity.ActivityPub, Delivery: protocol.Delivery{Sender: o.Protocol, Policy: o.Policy}}},
-		Coalesce:  &w.Redundancy, Limiter: &w.Limits, Rules: o.Rules, Limits: o.Limits, Log: log, Meter: Unmetered{}, Now: w.Now, Random: random,
+		Coalesce: &w.Redundancy, Limiter: &w.Limits, Rules: o.Rules, Limits: o.Limits, Meter: Unmetered{},
 	}
 	if o.Afterlife {
 		senders := func(n queue.Name) queue.Sender { return queues(n) }
