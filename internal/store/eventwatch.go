@@ -94,7 +94,7 @@ func (s *Store) finish(ctx context.Context, id activity.ID, it table.Item) (open
 	if err := decode(it, &w); err != nil || w.Done {
 		return false, err
 	}
-	v, err := ledger.ViewOf(ctx, s, s, id, "", 1, s.now())
+	v, err := ledger.ViewOf(ctx, s, id, "", 1, s.now())
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		// A worker may still write the record, or the record has expired, and the item will.
