@@ -213,10 +213,7 @@ func (s *Store) deadLetterPartitions(f deadletter.Filter) ([]deadLetterPartition
 	since = latest(since, now.Add(-deadletter.Longest))
 	var partitions []deadLetterPartition
 	for day := since.Truncate(24 * time.Hour); !day.After(now); day = day.Add(24 * time.Hour) {
-		for n := range deadLetterShards {
-			if f.Activity != "" && n != shard(string(f.Activity), deadLetterShards) {
-				continue
-			}
+		for _, n := range shardsOf(string(f.Activity), deadLetterShards) {
 			partitions = append(partitions, deadLetterPartition{day.Format(time.DateOnly), n})
 		}
 	}

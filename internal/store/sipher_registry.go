@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"fedpost/internal/protocol/sipher/peers"
@@ -84,10 +82,7 @@ func (x Sipher) ForgetStranger(ctx context.Context, url string) error {
 		return err
 	}
 	// After a conflict the record stays, because it has just been changed.
-	if err := x.s.t.Delete(ctx, sipherServerKey(url), cond); err != nil && !errors.Is(err, table.ErrConflict) {
-		return fmt.Errorf("forget sipher server: %w", err)
-	}
-	return nil
+	return wrapped(onConflict(x.s.t.Delete(ctx, sipherServerKey(url), cond), nil), "forget sipher server")
 }
 
 func (x Sipher) Announce(ctx context.Context, url string, registered bool) error {
