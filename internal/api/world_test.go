@@ -51,7 +51,7 @@ type records struct {
 }
 
 func (r records) View(ctx context.Context, id activity.ID, f ledger.RecipientFilter, cursor string, limit int) (ledger.View, error) {
-	return ledger.SelectView(ctx, r, r, id, f, cursor, limit, r.now())
+	return ledger.SelectView(ctx, r, id, f, cursor, limit, r.now())
 }
 
 func newWorld(t *testing.T, change ...func(*api.Options)) *world {

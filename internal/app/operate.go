@@ -92,7 +92,7 @@ type activities struct {
 
 // View implements api.Activities.
 func (a activities) View(ctx context.Context, id activity.ID, f ledger.RecipientFilter, cursor string, limit int) (ledger.View, error) {
-	v, err := ledger.SelectView(ctx, a.Store, a.Store, id, f, cursor, limit, a.now())
+	v, err := ledger.SelectView(ctx, a.Store, id, f, cursor, limit, a.now())
 	if err != nil {
 		return v, err
 	}

@@ -96,7 +96,7 @@ func TestAttemptsThatHaveNotBegunWhenAnActivityIsCancelledDoNotBegin(t *testing.
 					t.Errorf("%d attempts were made, want the 4 that had begun", n)
 				}
 				pollAll(t, w, 1)()
-				v, err := ledger.ViewOf(t.Context(), w.Raw(), w.Raw(), id, "", 1, time.Now())
+				v, err := ledger.ViewOf(t.Context(), w.Raw(), id, "", 1, time.Now())
 				if forget && !errors.Is(err, ledger.ErrNotFound) || !forget && (err != nil || v.Counts[activity.Delivered] != 4 || v.Counts[activity.Cancelled] != 46) {
 					t.Errorf("%v, %v; want 4 delivered and 46 cancelled, or nothing of what is forgotten", v.Counts, err)
 				}

@@ -83,7 +83,7 @@ func record(t *testing.T, w *world.World, id activity.ID, to []string) {
 
 func look(t *testing.T, w *world.World, id activity.ID) ledger.View {
 	t.Helper()
-	v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, id, "", 100, w.Now())
+	v, err := ledger.ViewOf(t.Context(), w.Store, id, "", 100, w.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestWhoGivesUpAClaimCheckRecordsItsActivity(t *testing.T) {
 		w.Clock.Advance(topology.Of(queue.Normal).Visibility) // the process dies
 	}
 	w.Work()
-	v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, a.ID, "", 200, w.Now())
+	v, err := ledger.ViewOf(t.Context(), w.Store, a.ID, "", 200, w.Now())
 	if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Dead] != 120 {
 		t.Errorf("%s %v, %v", v.Status, v.Counts, err)
 	}

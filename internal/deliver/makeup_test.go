@@ -37,7 +37,7 @@ func TestWhoeverWorksOnAnActivityFirstRecordsIt(t *testing.T) {
 						put(t, w, q, m) // another copy
 					}
 					w.Run(time.Minute, time.Second)
-					v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, a.ID, "", 200, w.Now())
+					v, err := ledger.ViewOf(t.Context(), w.Store, a.ID, "", 200, w.Now())
 					if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != n || len(v.Recipients) != n {
 						t.Fatalf("%s %v, %d listed, %v", v.Status, v.Counts, len(v.Recipients), err)
 					}
@@ -110,7 +110,7 @@ func TestAnotherRequestUnderAKeyIsAnActivityOfItsOwn(t *testing.T) {
 							}
 							shown++
 							ids[string(l.ID)] = true
-							v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, l.ID, "", 200, w.Now())
+							v, err := ledger.ViewOf(t.Context(), w.Store, l.ID, "", 200, w.Now())
 							if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != len(to) {
 								t.Errorf("%s: %s %v, %v", fingerprint, v.Status, v.Counts, err)
 							}
@@ -185,7 +185,7 @@ func TestTheRestOfABatchSaysWhatIsNotRecordedYet(t *testing.T) {
 		w.Work()
 		for i, m := range batch.Batch {
 			expectOnce(t, w, m.Activity.ID, to)
-			v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, m.Activity.ID, "", 200, w.Now())
+			v, err := ledger.ViewOf(t.Context(), w.Store, m.Activity.ID, "", 200, w.Now())
 			if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != len(to) {
 				t.Errorf("activity %d: %s %v, %v", i, v.Status, v.Counts, err)
 			}
@@ -221,7 +221,7 @@ func TestWhoGivesUpAMessageRecordsItsActivity(t *testing.T) {
 					w.Clock.Advance(topology.Of(queue.Normal).Visibility) // the process dies
 				}
 				w.Work()
-				v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, a.ID, "", 200, w.Now())
+				v, err := ledger.ViewOf(t.Context(), w.Store, a.ID, "", 200, w.Now())
 				if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Dead] != n {
 					t.Errorf("%s %v, %v", v.Status, v.Counts, err)
 				}

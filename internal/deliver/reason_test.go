@@ -21,7 +21,7 @@ func TestADeliveryParkedWithoutAnAttemptSaysWhy(t *testing.T) {
 	before := len(w.Servers.Got())
 	id := w.Send(w.Activity("Create"), "https://down.example/inbox")
 	w.Run(10*time.Second, time.Second)
-	v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, id, "", 10, w.Now())
+	v, err := ledger.ViewOf(t.Context(), w.Store, id, "", 10, w.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

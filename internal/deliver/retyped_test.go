@@ -140,7 +140,7 @@ func TestNothingIsLostWhenTheTypeOfQueuesChangesThereAndBack(t *testing.T) {
 						}
 					}
 					for id, to := range sent {
-						v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, id, "", 200, w.Now())
+						v, err := ledger.ViewOf(t.Context(), w.Store, id, "", 200, w.Now())
 						if last && (err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Delivered] != len(to)) {
 							t.Errorf("%s: %s %v, %v", id, v.Status, v.Counts, err)
 						}

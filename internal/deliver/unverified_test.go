@@ -277,7 +277,7 @@ func TestADeliveryParkedAfterA401SaysWhenItsInboxIsLookedAt(t *testing.T) {
 	a.KeyID = "https://us.example/u#main-key"
 	id := w.Send(a, inbox)
 	w.Run(time.Hour, time.Second)
-	v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, id, "", 10, w.Now())
+	v, err := ledger.ViewOf(t.Context(), w.Store, id, "", 10, w.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

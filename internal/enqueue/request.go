@@ -63,7 +63,6 @@ type BatchRequest struct {
 // its key. Empty is ByRequest.
 type DeduplicateBy string
 
-// The choices.
 const (
 	// ByRequest: the whole request. Any other request with the key is refused.
 	ByRequest DeduplicateBy = "request"

@@ -169,7 +169,6 @@ type Claim struct {
 	Known Known
 }
 
-// Errors of the ledger.
 var (
 	// ErrNotFound: there is no such activity, or it is past its retention.
 	ErrNotFound = errors.New("no such activity")

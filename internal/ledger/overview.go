@@ -16,7 +16,7 @@ import (
 // overview counts and lists the recipients of an activity, chunk by chunk.
 type overview struct {
 	record   Record
-	lot      Lot
+	reader   Reader
 	now      time.Time
 	filter   RecipientFilter
 	limit    int
@@ -222,7 +222,7 @@ type sought struct {
 // the inboxes.
 func (t *overview) lookInLots(ctx context.Context, ids map[parking.ID]sought, parked map[targetID]parkedAt) error {
 	for lot := 0; lot < 2 && len(ids) > 0; lot++ {
-		taken, err := t.lot.IsParked(ctx, slices.Collect(maps.Keys(ids)))
+		taken, err := t.reader.IsParked(ctx, slices.Collect(maps.Keys(ids)))
 		if err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (t *overview) lookInGroups(ctx context.Context, groups map[string][]targetI
 			wanted[p] = true
 		}
 		group := message.GroupOf(activity.Activity{Options: activity.Options{OrderingKey: t.record.OrderingKey}}, host)
-		ids, err := t.lot.ParkedInGroup(ctx, circuit.HostKey(host), group)
+		ids, err := t.reader.ParkedInGroup(ctx, circuit.HostKey(host), group)
 		if err != nil {
 			return err
 		}

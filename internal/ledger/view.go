@@ -63,15 +63,11 @@ type RecipientView struct {
 	Lot string
 }
 
-// Reader is what a view needs of the ledger's storage.
+// Reader is what a view needs of the storage of the ledger, and of the parking lots: a delivery
+// that was parked before its first attempt has no record in the ledger.
 type Reader interface {
 	Activity(ctx context.Context, id activity.ID) (Record, error)
 	Chunks(ctx context.Context, r Record, first, last int) ([]Chunk, error)
-}
-
-// Lot is what a view needs of the parking lot. A delivery that was parked before its
-// first attempt has no record in the ledger.
-type Lot interface {
 	IsParked(ctx context.Context, ids []parking.ID) (map[parking.ID]bool, error)
 	// ParkedInGroup returns the deliveries of an ordered group that are parked under key, each
 	// with its due time, which is zero if it has none.
@@ -98,8 +94,8 @@ const trySize = 2*longestTry + 128
 const viewStep = 200
 
 // ViewOf is SelectView of all recipients.
-func ViewOf(ctx context.Context, r Reader, lot Lot, id activity.ID, cursor string, limit int, now time.Time) (View, error) {
-	return SelectView(ctx, r, lot, id, RecipientFilter{}, cursor, limit, now)
+func ViewOf(ctx context.Context, r Reader, id activity.ID, cursor string, limit int, now time.Time) (View, error) {
+	return SelectView(ctx, r, id, RecipientFilter{}, cursor, limit, now)
 }
 
 // SelectView returns the state of an activity at now: the counts of all its recipients, and up to
@@ -109,7 +105,7 @@ func ViewOf(ctx context.Context, r Reader, lot Lot, id activity.ID, cursor strin
 //
 // If the activity is cancelled or expired, a recipient that no worker holds is shown as cancelled
 // or expired, recorded or not: no attempt begins any more, and usually no worker records that.
-func SelectView(ctx context.Context, r Reader, lot Lot, id activity.ID, f RecipientFilter, cursor string, limit int, now time.Time) (View, error) {
+func SelectView(ctx context.Context, r Reader, id activity.ID, f RecipientFilter, cursor string, limit int, now time.Time) (View, error) {
 	rec, err := r.Activity(ctx, id)
 	if err != nil {
 		return View{}, err
@@ -122,7 +118,7 @@ func SelectView(ctx context.Context, r Reader, lot Lot, id activity.ID, f Recipi
 		return View{}, err
 	}
 	t := &overview{
-		record: rec, lot: lot, now: now, counts: make(map[activity.State]int),
+		record: rec, reader: r, now: now, counts: make(map[activity.State]int),
 		filter: f, limit: max(1, limit), from: from, next: from, to: min(from+f.reach(max(1, limit)), rec.Targets),
 	}
 	for first := 0; first < rec.Chunks(); first += viewStep {

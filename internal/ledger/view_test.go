@@ -104,7 +104,7 @@ func byInbox(inbox string) string { return circuit.InboxKey(inbox) }
 
 func (b *book) view(t *testing.T, cursor string, limit int) ledger.View {
 	t.Helper()
-	v, err := ledger.ViewOf(t.Context(), b, b, b.record.ID, cursor, limit, now)
+	v, err := ledger.ViewOf(t.Context(), b, b.record.ID, cursor, limit, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,11 +324,11 @@ func TestViewCountsWhatIsNotPlannedYet(t *testing.T) {
 func TestViewRefusesCursorsOfOthers(t *testing.T) {
 	b := newBook(4, 3)
 	for _, cursor := range []string{"x", "MQ", "dGFyZ2V0IA", "dGFyZ2V0IC0x", "dGFyZ2V0IDQ", "dGFyZ2V0IDk5OTk5OTk5OTk5OTk5OTk5OTk5OTk"} {
-		if _, err := ledger.ViewOf(t.Context(), b, b, b.record.ID, cursor, 10, now); !errors.Is(err, ledger.ErrBadCursor) {
+		if _, err := ledger.ViewOf(t.Context(), b, b.record.ID, cursor, 10, now); !errors.Is(err, ledger.ErrBadCursor) {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
-	if _, err := ledger.ViewOf(t.Context(), b, b, "other", "", 10, now); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := ledger.ViewOf(t.Context(), b, "other", "", 10, now); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("another activity: %v", err)
 	}
 }

@@ -105,9 +105,7 @@ func packBody(id activity.ID, body string) ([]table.Item, error) {
 		return nil, err
 	}
 	var parts []table.Item
-	for len(data) > 0 {
-		part := data[:min(bodyPart, len(data))]
-		data = data[len(part):]
+	for part := range slices.Chunk(data, bodyPart) {
 		parts = append(parts, table.Item{Key: bodyKey(id, len(parts)), Data: part})
 	}
 	return parts, nil

@@ -86,9 +86,6 @@ func (s *Store) chunk(ctx context.Context, read journals, r ledger.Record, n int
 	if c.Recipients, err = s.merge(ctx, read, state, items, r.ID, n, r); err != nil {
 		return c, err
 	}
-	if err := s.foldOwn(ctx, read, r.ID, n, items, c.Recipients); err != nil {
-		return c, err
-	}
 	c.Claimed = state.claimed(s.now())
 	c.Touched = len(c.Recipients) > 0 || state.Owner != ""
 	for p, rec := range c.Recipients {

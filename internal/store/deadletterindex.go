@@ -48,7 +48,7 @@ func hostIndexKeyIn(part string, l deadletter.DeadLetter) table.Key {
 	n := l.Name()
 	return table.Key{
 		PK: hostIndexPK(l.Host(), shard(string(n.Activity), deadLetterShards)),
-		SK: fmt.Sprintf("%s#%s#%s#%06d#%04d#%06d", part, n.Day, n.Activity, n.Chunk, n.Position, n.Generation),
+		SK: part + "#" + n.Day + "#" + unitKey(n.Unit),
 	}
 }
 
@@ -59,8 +59,7 @@ func indexed(sk string) (deadletter.Name, error) {
 		return deadletter.Name{}, fmt.Errorf("%q is not a key of the index of dead letters", sk)
 	}
 	u, err := parseUnit(f[2:])
-	n := deadletter.Name{Day: f[1], Unit: u}
-	return n, err
+	return deadletter.Name{Day: f[1], Unit: u}, err
 }
 
 // longestIndexedType is how much of an activity's type the index has, in bytes.
@@ -109,10 +108,6 @@ func parseHostIndexCursor(s string, parts []string) (hostIndexAt, error) {
 		return hostIndexAt{}, fmt.Errorf("%w: %q", deadletter.ErrBadCursor, s)
 	}
 	return hostIndexAt{n, f[1], f[2]}, nil
-}
-
-func (s *Store) deadLettersAt(ctx context.Context, f deadletter.Filter, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {
-	return s.walkHostIndex(ctx, f, hostIndexParts, cursor, limit)
 }
 
 func (s *Store) Revivable(ctx context.Context, host string, ordered bool, since time.Time, cursor string, limit int) ([]deadletter.DeadLetter, string, error) {

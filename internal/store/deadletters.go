@@ -44,10 +44,15 @@ type deadLetterPartition struct {
 
 func (g deadLetterPartition) pk() string { return fmt.Sprintf("D#%s#%d", g.day, g.shard) }
 
+// cursor is where to go on after a sort key.
+func (g deadLetterPartition) cursor(sk string) string {
+	return fmt.Sprintf("%s.%d.%s", g.day, g.shard, sk)
+}
+
 func deadLetterKey(n deadletter.Name) table.Key {
 	return table.Key{
 		PK: deadLetterPartition{n.Day, shard(string(n.Activity), deadLetterShards)}.pk(),
-		SK: fmt.Sprintf("%s#%06d#%04d#%06d", n.Activity, n.Chunk, n.Position, n.Generation),
+		SK: unitKey(n.Unit),
 	}
 }
 
@@ -102,7 +107,7 @@ func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor str
 		ls, err := s.deadLettersNamed(ctx, f, []deadletter.Name{f.Name})
 		return ls, "", err
 	case f.Host != "" && f.Activity == "":
-		return s.deadLettersAt(ctx, f, cursor, limit)
+		return s.walkHostIndex(ctx, f, hostIndexParts, cursor, limit)
 	}
 	partitions, err := s.deadLetterPartitions(f)
 	if err != nil {
@@ -140,7 +145,7 @@ func (s *Store) DeadLetters(ctx context.Context, f deadletter.Filter, cursor str
 			}
 			ls = append(ls, some...)
 			if read += len(list); len(list) > 0 && (len(ls) >= limit || read >= deadLetterReads) {
-				return ls, formatDeadLetterCursor(partition, list[len(list)-1].SK), nil
+				return ls, partition.cursor(list[len(list)-1].SK), nil
 			}
 			if len(list) > 0 {
 				r.From = list[len(list)-1].SK + "\x00"
@@ -208,10 +213,7 @@ func (s *Store) deadLetterPartitions(f deadletter.Filter) ([]deadLetterPartition
 	since = latest(since, now.Add(-deadletter.Longest))
 	var partitions []deadLetterPartition
 	for day := since.Truncate(24 * time.Hour); !day.After(now); day = day.Add(24 * time.Hour) {
-		for n := range deadLetterShards {
-			if f.Activity != "" && n != shard(string(f.Activity), deadLetterShards) {
-				continue
-			}
+		for _, n := range shardsOf(string(f.Activity), deadLetterShards) {
 			partitions = append(partitions, deadLetterPartition{day.Format(time.DateOnly), n})
 		}
 	}
@@ -283,11 +285,6 @@ func damagedDeadLetter(it table.Item, host string, err error) deadletter.DeadLet
 		l.Activity.ID, l.Last.Chunk, l.Last.Position, l.Last.Generation = u.Activity, u.Chunk, u.Position, u.Generation
 	}
 	return l
-}
-
-// A cursor is the partition and sort key to go on after.
-func formatDeadLetterCursor(y deadLetterPartition, sk string) string {
-	return fmt.Sprintf("%s.%d.%s", y.day, y.shard, sk)
 }
 
 func parseDeadLetterCursor(s string) (deadLetterPartition, string, error) {

@@ -58,31 +58,21 @@ const (
 // the activity's records end.
 func (s *Store) Watch(ctx context.Context, id activity.ID, about events.About, forget time.Time) error {
 	there, free, err := s.one(ctx, watchKey(id))
-	if err != nil {
-		return fmt.Errorf("watch activity %s: %w", id, err)
-	}
-	if there != nil {
-		return nil
+	if err != nil || there != nil {
+		return wrapped(err, "watch activity %s", id)
 	}
 	it, err := watchItem(id, watched{About: about, Since: millis(s.now())}, s.now().Add(firstLook), forget)
 	if err != nil {
 		return err
 	}
-	err = s.t.Put(ctx, it, free)
-	if err != nil && !errors.Is(err, table.ErrConflict) {
-		return fmt.Errorf("watch activity %s: %w", id, err)
-	}
-	return nil
+	return wrapped(onConflict(s.t.Put(ctx, it, free), nil), "watch activity %s", id)
 }
 
 // Finish records the event of a watched activity if it is done.
 func (s *Store) Finish(ctx context.Context, id activity.ID) error {
 	it, _, err := s.one(ctx, watchKey(id))
-	if err != nil {
-		return fmt.Errorf("finish activity %s: %w", id, err)
-	}
-	if it == nil {
-		return nil
+	if err != nil || it == nil {
+		return wrapped(err, "finish activity %s", id)
 	}
 	_, err = s.finish(ctx, id, *it)
 	return err
@@ -94,7 +84,7 @@ func (s *Store) finish(ctx context.Context, id activity.ID, it table.Item) (open
 	if err := decode(it, &w); err != nil || w.Done {
 		return false, err
 	}
-	v, err := ledger.ViewOf(ctx, s, s, id, "", 1, s.now())
+	v, err := ledger.ViewOf(ctx, s, id, "", 1, s.now())
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		// A worker may still write the record, or the record has expired, and the item will.
@@ -204,9 +194,6 @@ func (s *Store) lookAgain(ctx context.Context, key table.Key, now time.Time) err
 	}
 	next := it
 	next.Fence, next.Due.At = newFence(), now.Add(wait)
-	err = s.t.Put(ctx, next, table.Fenced(it.Fence))
-	if err != nil && !errors.Is(err, table.ErrConflict) {
-		failed = errors.Join(failed, fmt.Errorf("look at activity %s later: %w", id, err))
-	}
-	return failed
+	err = onConflict(s.t.Put(ctx, next, table.Fenced(it.Fence)), nil)
+	return errors.Join(failed, wrapped(err, "look at activity %s later", id))
 }

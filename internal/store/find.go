@@ -167,10 +167,10 @@ func listOfMillisecond(at time.Time) list {
 	return l
 }
 
-// shardsOf returns the shards that have a sender's activities: all of them if sender is empty.
-func shardsOf(sender string, n int) (all []int) {
-	if sender != "" {
-		return []int{shard(sender, n)}
+// shardsOf returns the one of n shards that a name is in, or all of them if the name is empty.
+func shardsOf(name string, n int) (all []int) {
+	if name != "" {
+		return []int{shard(name, n)}
 	}
 	for i := range n {
 		all = append(all, i)

@@ -80,31 +80,3 @@ func (s *Store) fold(ctx context.Context, read journals, u message.Unit, c *chun
 	}
 	return nil
 }
-
-// foldOwn adds to the recipients of a chunk what the journal says of single positions of it. Nobody
-// may ever record that: whoever receives such a delivery again finds that it has ended.
-func (s *Store) foldOwn(ctx context.Context, read journals, id activity.ID, number int, items map[table.Key]table.Item, rs map[int]ledger.Recipient) error {
-	for k, it := range items {
-		if n, part, _, err := chunkPart(k.SK); err != nil || n != number || part != "R" || s.expired(it) {
-			continue
-		}
-		position, own, err := unpackOwn(it)
-		if err != nil {
-			return err
-		}
-		if own.Journal == "" || own.Until == 0 || rs[position].State.Final() {
-			continue
-		}
-		s.revoke(&own.chunkState)
-		u := message.Unit{Activity: id, Chunk: number, Position: position}
-		if err := s.fold(ctx, read, u, &own.chunkState); err != nil {
-			return err
-		}
-		if r, ok := own.recipient(position); ok && r.State.Final() {
-			r = own.merged(position, nil, s.now())
-			r.Chunk = number
-			rs[position] = r
-		}
-	}
-	return nil
-}

@@ -106,13 +106,10 @@ func (s *Store) PublicKey(ctx context.Context, id string) (keys.Public, error) {
 
 func (s *Store) readKey(ctx context.Context, key table.Key, v any) error {
 	it, _, err := s.find(ctx, key, v)
-	switch {
-	case err != nil:
-		return fmt.Errorf("read key: %w", err)
-	case it == nil:
+	if err == nil && it == nil {
 		return keys.ErrNotFound
 	}
-	return nil
+	return wrapped(err, "read key")
 }
 
 func (s *Store) DeleteKey(ctx context.Context, id string) error {

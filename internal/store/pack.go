@@ -64,15 +64,11 @@ func (p *packing) pack(v any) ([]byte, error) {
 	w, ok := p.writers.Get().(*flate.Writer)
 	if ok {
 		w.Reset(&b) // keeps the dictionary
-	} else {
-		if w, err = flate.NewWriterDict(&b, p.level, p.dict); err != nil {
-			return nil, fmt.Errorf("pack record: %w", err)
-		}
-	}
-	if _, err := w.Write(text); err != nil {
+	} else if w, err = flate.NewWriterDict(&b, p.level, p.dict); err != nil {
 		return nil, fmt.Errorf("pack record: %w", err)
 	}
-	if err := w.Close(); err != nil {
+	_, err = w.Write(text)
+	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("pack record: %w", err)
 	}
 	p.writers.Put(w)

@@ -103,7 +103,12 @@ func parseParkedKey(sk string) (u message.Unit, sequence string, ok bool) {
 	return u, sequence, err == nil && u.Activity != ""
 }
 
-// parseUnit reads the parts of a key that name a unit.
+// unitKey is the part of a key that names a unit.
+func unitKey(u message.Unit) string {
+	return fmt.Sprintf("%s#%06d#%04d#%06d", u.Activity, u.Chunk, u.Position, u.Generation)
+}
+
+// parseUnit reads what unitKey has written, split at each "#".
 func parseUnit(parts []string) (message.Unit, error) {
 	u := message.Unit{Activity: activity.ID(parts[0])}
 	for i, n := range []*int{&u.Chunk, &u.Position, &u.Generation} {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"fedpost/internal/engine/table"
-	"fedpost/internal/ledger"
 	"fedpost/internal/servers/parking"
 )
 
@@ -44,8 +43,6 @@ func (s *Store) Heads(ctx context.Context, key string, shard int, cursor string,
 		}
 	}
 }
-
-var _ ledger.Lot = (*Store)(nil)
 
 func (s *Store) ParkedInGroup(ctx context.Context, key, group string) (map[parking.ID]time.Time, error) {
 	list, _, err := s.page(ctx, table.Prefix(lotPK(key, shard(group, parking.Shards)), groupPrefix(group)))

@@ -48,7 +48,7 @@ func parkedKey(id parking.ID) table.Key {
 	if id.StoreKey != "" {
 		return tableKey(id.StoreKey)
 	}
-	unit := fmt.Sprintf("%s#%06d#%04d#%06d", id.Activity, id.Chunk, id.Position, id.Generation)
+	unit := unitKey(id.Unit)
 	if id.Group != "" {
 		return table.Key{
 			PK: lotPK(id.Key, shard(id.Group, parking.Shards)),

@@ -52,13 +52,10 @@ func (x Sipher) Blocked(ctx context.Context, serverURL string) (*peers.Block, er
 func (x Sipher) BlockOf(ctx context.Context, serverURL string) (*peers.Block, error) {
 	b := new(peers.Block)
 	it, _, err := x.s.find(ctx, sipherBlockKey(serverURL), b)
-	if err != nil {
-		return nil, fmt.Errorf("read sipher block: %w", err)
-	}
 	if it == nil {
-		return nil, nil
+		b = nil
 	}
-	return b, nil
+	return b, wrapped(err, "read sipher block")
 }
 
 func (x Sipher) Blocks(ctx context.Context) ([]peers.Block, error) {

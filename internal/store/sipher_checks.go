@@ -32,10 +32,7 @@ func (x Sipher) ScheduleCheck(ctx context.Context, c peers.Check) (bool, error) 
 		return false, err
 	}
 	err = x.s.swap(ctx, &it, table.Free(x.s.now()))
-	if errors.Is(err, table.ErrConflict) {
-		return false, nil
-	}
-	return err == nil, err
+	return err == nil, onConflict(err, nil)
 }
 
 func (x Sipher) HastenCheck(ctx context.Context, c peers.Check) error {

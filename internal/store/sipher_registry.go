@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"fedpost/internal/protocol/sipher/peers"
@@ -34,25 +32,23 @@ func (x Sipher) rewriteServer(ctx context.Context, url string, f func(old *peers
 }
 
 // change applies f to the record of a server.
-func (x Sipher) change(ctx context.Context, url string, f func(*peers.Server) error) error {
+func (x Sipher) change(ctx context.Context, url string, f func(*peers.Server)) error {
 	return x.rewriteServer(ctx, url, func(r *peers.Server) (*peers.Server, error) {
 		if r == nil {
 			return nil, peers.ErrUnknown
 		}
-		return r, f(r)
+		f(r)
+		return r, nil
 	})
 }
 
 func (x Sipher) Server(ctx context.Context, url string) (peers.Server, error) {
 	var r peers.Server
 	it, _, err := x.s.find(ctx, sipherServerKey(url), &r)
-	switch {
-	case err != nil:
-		return r, fmt.Errorf("read sipher server: %w", err)
-	case it == nil:
+	if err == nil && it == nil {
 		return r, peers.ErrUnknown
 	}
-	return r, nil
+	return r, wrapped(err, "read sipher server")
 }
 
 func (x Sipher) Servers(ctx context.Context) ([]peers.Server, error) {
@@ -72,17 +68,11 @@ func (x Sipher) Insert(ctx context.Context, r peers.Server) (existing peers.Serv
 }
 
 func (x Sipher) Seen(ctx context.Context, url string, at time.Time) error {
-	return x.change(ctx, url, func(r *peers.Server) error {
-		r.LastSeen, r.UpdatedAt = at, at
-		return nil
-	})
+	return x.change(ctx, url, func(r *peers.Server) { r.LastSeen, r.UpdatedAt = at, at })
 }
 
 func (x Sipher) MakeKnown(ctx context.Context, url string) error {
-	return x.change(ctx, url, func(r *peers.Server) error {
-		r.Stranger = false
-		return nil
-	})
+	return x.change(ctx, url, func(r *peers.Server) { r.Stranger = false })
 }
 
 func (x Sipher) ForgetStranger(ctx context.Context, url string) error {
@@ -92,17 +82,11 @@ func (x Sipher) ForgetStranger(ctx context.Context, url string) error {
 		return err
 	}
 	// After a conflict the record stays, because it has just been changed.
-	if err := x.s.t.Delete(ctx, sipherServerKey(url), cond); err != nil && !errors.Is(err, table.ErrConflict) {
-		return fmt.Errorf("forget sipher server: %w", err)
-	}
-	return nil
+	return wrapped(onConflict(x.s.t.Delete(ctx, sipherServerKey(url), cond), nil), "forget sipher server")
 }
 
 func (x Sipher) Announce(ctx context.Context, url string, registered bool) error {
-	return x.change(ctx, url, func(r *peers.Server) error {
-		r.Unannounced = !registered
-		return nil
-	})
+	return x.change(ctx, url, func(r *peers.Server) { r.Unannounced = !registered })
 }
 
 func (x Sipher) SetKeys(ctx context.Context, url, publicKey, encryptionKey string, at time.Time) error {
@@ -140,14 +124,11 @@ func (x Sipher) ReserveTry(ctx context.Context, url string, now time.Time, every
 }
 
 func (x Sipher) MarkAnswering(ctx context.Context, url string) error {
-	return x.change(ctx, url, func(r *peers.Server) error {
-		r.NextTryAt = time.Time{}
-		return nil
-	})
+	return x.change(ctx, url, func(r *peers.Server) { r.NextTryAt = time.Time{} })
 }
 
 func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason peers.Reason, at time.Time) error {
-	return x.change(ctx, url, func(r *peers.Server) error {
+	return x.change(ctx, url, func(r *peers.Server) {
 		r.IsHealthy, r.Reason, r.Attempts, r.Exhausted, r.UpdatedAt = false, reason, 0, false, at
 		switch {
 		case reason != peers.TimedOut:
@@ -155,28 +136,27 @@ func (x Sipher) MarkUnhealthy(ctx context.Context, url string, reason peers.Reas
 		case r.NextTryAt.IsZero():
 			r.NextTryAt = at
 		}
-		return nil
 	})
 }
 
 func (x Sipher) MarkHealthy(ctx context.Context, url string, at time.Time) error {
-	return x.change(ctx, url, func(r *peers.Server) error {
+	return x.change(ctx, url, func(r *peers.Server) {
 		r.IsHealthy, r.Reason, r.Attempts, r.Exhausted, r.NextTryAt = true, "", 0, false, time.Time{}
 		r.LastSeen, r.UpdatedAt = at, at
-		return nil
 	})
 }
 
 func (x Sipher) CountCheck(ctx context.Context, url string, limit int, at time.Time) (n int, err error) {
-	err = x.change(ctx, url, func(r *peers.Server) error {
-		if r.IsHealthy {
-			return peers.ErrHealthy
+	err = x.rewriteServer(ctx, url, func(r *peers.Server) (*peers.Server, error) {
+		switch {
+		case r == nil:
+			return nil, peers.ErrUnknown
+		case r.IsHealthy:
+			return nil, peers.ErrHealthy
 		}
-		r.Attempts++
-		r.UpdatedAt = at
-		n = r.Attempts
-		r.Exhausted = n >= limit
-		return nil
+		n = r.Attempts + 1
+		r.Attempts, r.UpdatedAt, r.Exhausted = n, at, n >= limit
+		return r, nil
 	})
 	return n, err
 }

@@ -44,7 +44,7 @@ func TestDelayedWorkThatNoQueueTakesEndsWithRecordsAndDeadLetters(t *testing.T) 
 		}
 	}
 	for id, n := range map[activity.ID]int{small.ID: 2, large.ID: 120} {
-		v, err := ledger.ViewOf(t.Context(), w.Store, w.Store, id, "", 200, w.Now())
+		v, err := ledger.ViewOf(t.Context(), w.Store, id, "", 200, w.Now())
 		if err != nil || v.Status != ledger.StatusDone || v.Counts[activity.Dead] != n || len(v.Recipients) != n {
 			t.Errorf("%s: %s %v, %v", id, v.Status, v.Counts, err)
 		}

@@ -12,17 +12,14 @@ import (
 // State is what became of a row.
 type State string
 
-// The states.
 const (
 	Waiting  State = "waiting"  // nobody has accepted it yet
 	Accepted State = "accepted" // it is an activity
 	Refused  State = "refused"  // the API refuses the request
 )
 
-// States lists all states.
 var States = []State{Waiting, Accepted, Refused}
 
-// Row is a row.
 type Row struct {
 	ID      int64
 	Created time.Time // by the clock of the server, to the microsecond

@@ -36,7 +36,6 @@ var ErrLost = errors.New("deduplication marker is another's")
 // Fallback says what happens to a call with a key when no marker can be written.
 type Fallback string
 
-// The fallbacks.
 const (
 	// Open proceeds as if no key had been given: availability first.
 	Open Fallback = "open"
@@ -44,7 +43,6 @@ const (
 	Closed Fallback = "closed"
 )
 
-// Defaults of Options.
 const (
 	DefaultTTL    = time.Hour
 	DefaultPrefix = "fedpost"

@@ -49,7 +49,6 @@ type Marker struct {
 // Verdict is what a caller who finds a marker may do.
 type Verdict int
 
-// The verdicts.
 const (
 	Free      Verdict = iota // nobody holds the key
 	Lapsed                   // take it over, with its id

@@ -57,7 +57,6 @@ import (
 
 type Kind string
 
-// The kinds.
 const (
 	// RecipientGone: an inbox has answered 404 or 410 to anything but a Delete.
 	RecipientGone Kind = "recipient.gone"
@@ -81,7 +80,6 @@ const (
 	OutboxRefused Kind = "outbox.refused"
 )
 
-// Kinds lists all kinds.
 var Kinds = []Kind{RecipientGone, RecipientFailed, RecipientDead, ServerUnhealthy, ServerExhausted, ServerGone, ServerRecovered, ActivityDone, WebhookDisabled, OutboxRefused}
 
 // Event is one entry of the feed. Fields that do not apply are zero. The names in its tags are
@@ -147,12 +145,10 @@ func EndOf(id activity.ID, about About, r ledger.Recipient) (End, bool) {
 	if !ok {
 		return End{}, false
 	}
-	reason := r.LastError
-	reason = cmp.Or(reason, r.Note)
 	return End{At: r.UpdatedAt, Event: Event{
 		ID:   name(string(id), fmt.Sprintf("%d/%d/%d", r.Chunk, r.Position, r.Generation), string(kind)),
 		Kind: kind, ActivityID: id, About: about.short(), Inbox: r.Target.Inbox, Written: r.Target.Written, Host: r.Target.Host(),
-		Status: r.LastStatus, Reason: outcome.Clean(reason, longestText),
+		Status: r.LastStatus, Reason: outcome.Clean(cmp.Or(r.LastError, r.Note), longestText),
 	}}, true
 }
 

@@ -96,7 +96,7 @@ var activities = group{"activities", []testCase{
 		if c, err := b.Cancelled(b.ctx, []activity.ID{r.ID}); err != nil || !c[r.ID] {
 			b.t.Errorf("Cancelled: %v, %v", c, err)
 		}
-		if v, err := ledger.ViewOf(b.ctx, b, b, r.ID, "", 10, b.Now()); !errors.Is(err, ledger.ErrNotFound) {
+		if v, err := ledger.ViewOf(b.ctx, b, r.ID, "", 10, b.Now()); !errors.Is(err, ledger.ErrNotFound) {
 			b.t.Errorf("callers still see it: %+v, %v", v, err)
 		}
 	}},

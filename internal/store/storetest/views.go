@@ -93,7 +93,7 @@ var views = group{"views", []testCase{
 
 func (b *bed) counted(id activity.ID, counts map[activity.State]int, status ledger.Status) {
 	b.t.Helper()
-	v, err := ledger.ViewOf(b.ctx, b, b, id, "", 10, b.Now())
+	v, err := ledger.ViewOf(b.ctx, b, id, "", 10, b.Now())
 	b.must(err)
 	b.same(counts, v.Counts)
 	if v.Status != status {
@@ -109,7 +109,7 @@ func (b *bed) viewed(id activity.ID, what string, readUnits int, counts map[acti
 	begin := time.Now()
 	c := b.table.of(func() {
 		var err error
-		v, err = ledger.ViewOf(b.ctx, b, b, id, "", 100, b.Now())
+		v, err = ledger.ViewOf(b.ctx, b, id, "", 100, b.Now())
 		b.must(err)
 	})
 	b.t.Logf("%s: %v, %d read units, %d requests", what, time.Since(begin).Round(time.Millisecond), c.readUnits, c.reads)

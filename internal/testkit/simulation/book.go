@@ -363,7 +363,7 @@ func (b *book) delivered(of *posted) map[string]bool {
 }
 
 func (b *book) view(id activity.ID) (ledger.View, error) {
-	return ledger.ViewOf(context.Background(), b.raw, b.raw, id, "", 1000, time.Now())
+	return ledger.ViewOf(context.Background(), b.raw, id, "", 1000, time.Now())
 }
 
 // died checks that what servers took from a dead process longer ago than the gap is recorded.
