@@ -23,13 +23,13 @@ func ServerRoutes(s *registry.Service, lots Lots, now func() time.Time) []api.Ro
 	return []api.Route{
 		route("GET /v1/servers", h.list),
 		route("GET /v1/servers/{host}", named(h.get)),
-		route("PUT /v1/servers/{host}", about(h.put)),
+		route("PUT /v1/servers/{host}", h.about(h.put)),
 		route("DELETE /v1/servers/{host}", named(h.forget)),
-		route("POST /v1/servers/{host}/block", about(h.block)),
-		route("POST /v1/servers/{host}/unblock", about(plain(s.Unblock))),
-		route("POST /v1/servers/{host}/pause", about(h.pause)),
-		route("POST /v1/servers/{host}/resume", about(plain(s.Resume))),
-		route("POST /v1/servers/{host}/check", about(plain(s.Check))),
+		route("POST /v1/servers/{host}/block", h.about(h.block)),
+		route("POST /v1/servers/{host}/unblock", h.about(plain(registry.Directory.Unblock))),
+		route("POST /v1/servers/{host}/pause", h.about(h.pause)),
+		route("POST /v1/servers/{host}/resume", h.about(plain(registry.Directory.Resume))),
+		route("POST /v1/servers/{host}/check", h.about(plain(registry.Directory.Check))),
 	}
 }
 
@@ -70,7 +70,7 @@ func (h serverHandlers) get(r *http.Request, n registry.Name) (any, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	v, err := h.Get(r.Context(), n)
+	v, err := h.Of(n).Get(r.Context(), n)
 	if err != nil {
 		return nil, err
 	}
@@ -122,20 +122,20 @@ func (h serverHandlers) forget(r *http.Request, n registry.Name) (any, error) {
 	if err := api.ReadQuery(r).Check(); err != nil {
 		return nil, err
 	}
-	return nil, h.Forget(r.Context(), n)
+	return nil, h.Of(n).Forget(r.Context(), n)
 }
 
-type act func(ctx context.Context, n registry.Name) (client.Server, error)
+type act func(d registry.Directory, ctx context.Context, n registry.Name) (client.Server, error)
 
 // about handles a request about one server. read takes the fields of the act from the body.
-func about(read func(n registry.Name, in *api.Object) act) func(*http.Request) (any, error) {
+func (h serverHandlers) about(read func(n registry.Name, in *api.Object) act) func(*http.Request) (any, error) {
 	return named(func(r *http.Request, n registry.Name) (any, error) {
 		in := api.ReadInput(r)
 		do := read(n, in)
 		if err := in.Check(); err != nil {
 			return nil, err
 		}
-		return do(r.Context(), n)
+		return do(h.Of(n), r.Context(), n)
 	})
 }
 
@@ -155,9 +155,11 @@ func why(in *api.Object) string {
 	return s
 }
 
-func (h serverHandlers) block(_ registry.Name, in *api.Object) act {
+func (serverHandlers) block(_ registry.Name, in *api.Object) act {
 	why := why(in)
-	return func(ctx context.Context, n registry.Name) (client.Server, error) { return h.Block(ctx, n, why) }
+	return func(d registry.Directory, ctx context.Context, n registry.Name) (client.Server, error) {
+		return d.Block(ctx, n, why)
+	}
 }
 
 func (h serverHandlers) pause(_ registry.Name, in *api.Object) act {
@@ -171,16 +173,18 @@ func (h serverHandlers) pause(_ registry.Name, in *api.Object) act {
 	case wait > 0:
 		until = now.Add(wait)
 	}
-	return func(ctx context.Context, n registry.Name) (client.Server, error) {
-		return h.Pause(ctx, n, until, why)
+	return func(d registry.Directory, ctx context.Context, n registry.Name) (client.Server, error) {
+		return d.Pause(ctx, n, until, why)
 	}
 }
 
 // put replaces all settings of a server. A setting that is not in the body is removed.
-func (h serverHandlers) put(n registry.Name, in *api.Object) act {
+func (serverHandlers) put(n registry.Name, in *api.Object) act {
 	if n.ByURL() {
 		k := client.SipherKeys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
-		return func(ctx context.Context, n registry.Name) (client.Server, error) { return h.Pin(ctx, n, k) }
+		return func(d registry.Directory, ctx context.Context, n registry.Name) (client.Server, error) {
+			return d.Pin(ctx, n, k)
+		}
 	}
 	perMinute, burst := 0, 0
 	if limit := in.Object("rateLimit"); limit != nil {
@@ -190,8 +194,8 @@ func (h serverHandlers) put(n registry.Name, in *api.Object) act {
 		}
 		limit.Done()
 	}
-	return func(ctx context.Context, n registry.Name) (client.Server, error) {
-		return h.Limit(ctx, n, perMinute, burst)
+	return func(d registry.Directory, ctx context.Context, n registry.Name) (client.Server, error) {
+		return d.Limit(ctx, n, perMinute, burst)
 	}
 }
 
