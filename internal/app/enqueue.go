@@ -3,7 +3,6 @@ package app
 import (
 	"crypto/rand"
 	"fmt"
-	"slices"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/api"
@@ -35,14 +34,10 @@ func API(c config.Enqueue, access config.Access, p Ports) (*api.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	tally := p.tally()
-	operating, err := p.operating(c, keys, tally)
-	if err != nil {
-		return nil, err
-	}
+	tally, rules := p.tally(), c.Circuit.Rules(pol.GiveUp)
 	return api.New(api.Options{
-		Enqueuer: p.enqueuer(c, protocols, p.coalesce(pol, c.Circuit.Rules(pol.GiveUp)), keys, p.meter(tally)), Keys: keys,
-		Activities: activities{p.store(), p.now()}, Protocols: protocols, Routes: slices.Concat(operating, public(protocols)), Refuses: p.addresses(c.Outbound).Refuses,
+		Enqueuer: p.enqueuer(c, protocols, p.coalesce(pol, rules), keys, p.meter(tally)), Keys: keys,
+		Activities: activities{p.store(), p.now()}, Protocols: protocols, Routes: append(p.operating(c, rules, keys, tally), public(protocols)...), Refuses: p.addresses(c.Outbound).Refuses,
 		Tokens: api.Tokens{Send: access.Send, App: access.App, Read: access.Read, Operate: access.Token}, RequestsPerMinute: access.RequestsPerMinute, Writable: p.store().Writable, Now: p.now(), RequestID: rand.Text,
 		Counted: p.meter(tally).Counted, Trace: p.Trace, Log: p.Log,
 	}), nil

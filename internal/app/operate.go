@@ -18,6 +18,7 @@ import (
 	"fedpost/internal/ledger/events"
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/webhook"
+	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/ratelimit"
 	"fedpost/internal/store"
 )
@@ -40,15 +41,11 @@ func (p Ports) NewTally() *stats.Tally { return stats.NewTally(p.store(), rand.T
 // above the numbers in the backup.
 func (p Ports) BeginEvents(ctx context.Context) error { return p.store().BeginEventsAnew(ctx) }
 
-func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) ([]api.Route, error) {
-	pol, err := c.Retry.Build()
-	if err != nil {
-		return nil, err
-	}
+func (p Ports) operating(c config.Enqueue, rules circuit.Rules, ring *keys.Ring, tally *stats.Tally) []api.Route {
 	s, now := p.store(), p.now()
 	known := &registry.Service{
 		Hosts: s, Records: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(), Webhooks: s.Webhooks,
-		Rules: c.Circuit.Rules(pol.GiveUp).Complete(), Now: now,
+		Rules: rules, Now: now,
 	}
 	deadLetters := deadletter.Current{Store: s, Ledger: s}
 	reviver := deadletter.Reviver{Store: deadLetters, Queues: p.sender, Now: now}
@@ -81,7 +78,7 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 		operator.EventRoutes(events.Feed{Store: s, Notifier: p.Notifier}),
 		operator.FollowRoutes(s.Sipher()),
 		operator.OutboxRoutes(p.Rows),
-	), nil
+	)
 }
 
 // activities serves the API's view of activities from the ledger.
