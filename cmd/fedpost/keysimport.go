@@ -43,7 +43,6 @@ type imported struct {
 	Faults   []string `json:"faults"` // the first ones, with their lines
 }
 
-// Run imports.
 func (c keysImport) Run(ctx context.Context, out io.Writer) error {
 	in := os.Stdin
 	if c.File != "-" {
