@@ -21,8 +21,7 @@ type Finder interface {
 	FindActivities(ctx context.Context, s ledger.Sought, cursor string, limit int) ([]ledger.Listed, string, error)
 	// FindBody returns the stored body of an activity, or ledger.ErrNoContent.
 	FindBody(ctx context.Context, id activity.ID) (string, error)
-	View(ctx context.Context, id activity.ID, f ledger.RecipientFilter, cursor string, limit int) (ledger.View, error)
-	CancelActivity(ctx context.Context, id activity.ID) error
+	api.Activities
 }
 
 func FindRoutes(f Finder, now func() time.Time) []api.Route {
@@ -111,7 +110,7 @@ func (h findHandler) page(ctx context.Context, s ledger.Sought, state, cursor st
 		if err != nil {
 			return page, err
 		}
-		views, err := h.views(ctx, ls)
+		views, err := views(ctx, h, ls)
 		if err != nil {
 			return page, err
 		}
@@ -135,13 +134,13 @@ func (h findHandler) page(ctx context.Context, s ledger.Sought, state, cursor st
 }
 
 // views reads the listed activities; those without a record are nil.
-func (h findHandler) views(ctx context.Context, ls []ledger.Listed) ([]*ledger.View, error) {
+func views(ctx context.Context, f Finder, ls []ledger.Listed) ([]*ledger.View, error) {
 	views := make([]*ledger.View, len(ls))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(viewsAtOnce)
 	for i, l := range ls {
 		g.Go(func() error {
-			v, err := h.View(ctx, l.ID, ledger.RecipientFilter{}, "", 1)
+			v, err := f.View(ctx, l.ID, ledger.RecipientFilter{}, "", 1)
 			if errors.Is(err, ledger.ErrNotFound) {
 				return nil
 			}
@@ -219,7 +218,7 @@ func (h findHandler) cancelAll(ctx context.Context, want client.ActivitySelectio
 
 // cancelThese cancels those of ls that are neither done nor cancelled, and counts them.
 func (h findHandler) cancelThese(ctx context.Context, ls []ledger.Listed) (n int, err error) {
-	views, err := h.views(ctx, ls)
+	views, err := views(ctx, h, ls)
 	if err != nil {
 		return 0, err
 	}

@@ -2,12 +2,10 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"fedpost/client"
 	"fedpost/internal/activity"
@@ -107,35 +105,18 @@ func (h keyHandlers) needed(ctx context.Context, id string) (n int, atLeast bool
 // waiting counts the unfinished recipients of the listed activities that are signed with a key. It
 // reads at most a number of activities.
 func (h keyHandlers) waiting(ctx context.Context, ls []ledger.Listed, id string, most int) (n, looked int, err error) {
-	counts := make([]int, len(ls))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(viewsAtOnce)
-	for i, l := range ls {
-		if l.KeyID != id {
+	signed := slices.DeleteFunc(ls, func(l ledger.Listed) bool { return l.KeyID != id })
+	signed = signed[:min(len(signed), most)]
+	found, err := views(ctx, h.finder, signed)
+	for _, v := range found {
+		if v == nil {
 			continue
 		}
-		if looked == most {
-			break
+		for state, c := range v.Counts {
+			if !activity.State(state).Final() {
+				n += c
+			}
 		}
-		looked++
-		g.Go(func() error {
-			v, err := h.finder.View(ctx, l.ID, ledger.RecipientFilter{}, "", 1)
-			if errors.Is(err, ledger.ErrNotFound) {
-				return nil
-			}
-			for state, c := range v.Counts {
-				if !activity.State(state).Final() {
-					counts[i] += c
-				}
-			}
-			return err
-		})
 	}
-	if err := g.Wait(); err != nil {
-		return 0, 0, err
-	}
-	for _, c := range counts {
-		n += c
-	}
-	return n, looked, nil
+	return n, len(signed), err
 }

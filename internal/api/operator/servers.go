@@ -2,11 +2,9 @@ package operator
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -240,7 +238,7 @@ func (h waitingHandler) list(r *http.Request, n registry.Name) (any, error) {
 	}
 	shard, after, err := parseWaitingCursor(q.Get("cursor"))
 	if err != nil {
-		return nil, api.BadCursor()
+		return nil, err
 	}
 	page := client.Waiting{Server: n.String(), Deliveries: []client.WaitingDelivery{}}
 	for shard < parking.Shards && len(page.Deliveries) < limit {
@@ -254,7 +252,7 @@ func (h waitingHandler) list(r *http.Request, n registry.Name) (any, error) {
 		}
 	}
 	if shard < parking.Shards {
-		page.NextCursor = formatWaitingCursor(shard, after)
+		page.NextCursor = registry.Cursor(strconv.Itoa(shard), after)
 	}
 	if page.Count, err = h.lots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
 		return nil, err
@@ -276,20 +274,14 @@ func waiting(p parking.Parked) client.WaitingDelivery {
 	return d
 }
 
-// A cursor is a shard and the cursor in it, encoded so that clients do not make their own.
-func formatWaitingCursor(shard int, after string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(shard) + " " + after))
-}
-
 func parseWaitingCursor(s string) (shard int, after string, err error) {
 	if s == "" {
 		return 0, "", nil
 	}
-	b, err := base64.RawURLEncoding.DecodeString(s)
+	number, after, err := registry.ParseCursor(s)
 	if err != nil {
-		return 0, "", fmt.Errorf("cursor: %w", err)
+		return 0, "", err
 	}
-	number, after, _ := strings.Cut(string(b), " ")
 	shard, err = strconv.Atoi(number)
 	if err != nil || shard < 0 || shard >= parking.Shards {
 		return 0, "", registry.ErrBadCursor

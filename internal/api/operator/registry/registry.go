@@ -177,25 +177,34 @@ type position struct {
 }
 
 // marks stand for the directories in a cursor.
-var marks = []string{"c ", "s "}
+var marks = []string{"c", "s"}
 
-// String is p as a cursor, encoded so that clients do not make cursors of their own.
-func (p position) String() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(marks[p.directory] + p.after))
-}
+func (p position) String() string { return Cursor(marks[p.directory], p.after) }
 
 func parseCursor(s string) (position, error) {
 	if s == "" {
 		return position{}, nil
 	}
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil {
+	mark, after, err := ParseCursor(s)
+	p := position{directory: slices.Index(marks, mark), after: after}
+	if err != nil || p.directory < 0 {
 		return position{}, ErrBadCursor
 	}
-	for i, mark := range marks {
-		if after, ok := strings.CutPrefix(string(b), mark); ok {
-			return position{directory: i, after: after}, nil
-		}
+	return p, nil
+}
+
+// Cursor is a cursor of a list that has parts, each with cursors of its own. It is encoded so that
+// clients do not make cursors of their own. part has no space.
+func Cursor(part, after string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(part + " " + after))
+}
+
+// ParseCursor reads what Cursor makes, or returns ErrBadCursor.
+func ParseCursor(s string) (part, after string, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	part, after, ok := strings.Cut(string(b), " ")
+	if err != nil || !ok {
+		return "", "", ErrBadCursor
 	}
-	return position{}, ErrBadCursor
+	return part, after, nil
 }
