@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"crypto/rand"
-	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -66,19 +65,13 @@ func (p Ports) operating(c config.Enqueue, rules circuit.Rules, ring *keys.Ring,
 			return webhook.Answer{State: one.State, Status: one.LastStatus, Err: one.LastError, Response: one.Response}, nil
 		},
 	}
-	return slices.Concat(
-		operator.ServerRoutes(known, s, now),
-		operator.DeadLetterRoutes(deadLetters, deadletter.FailedRetrier{Retrier: retrier, Feed: s}, now),
-		operator.KeyRoutes(ring, activities{s, now}, now),
-		operator.FindRoutes(activities{s, now}, now),
-		operator.WaitingRoutes(s),
-		operator.ActivityRoutes(retrier, deadletter.Forgetter{Ledger: s, Parked: s, Store: s, Now: now}, now),
-		operator.StatsRoutes(report),
-		operator.WebhookRoutes(webhooks, p.AllowPrivate || c.Outbound.PlainHTTP),
-		operator.EventRoutes(events.Feed{Store: s, Notifier: p.Notifier}),
-		operator.FollowRoutes(s.Sipher()),
-		operator.OutboxRoutes(p.Rows),
-	)
+	return operator.Routes(operator.Services{
+		Activities: activities{s, now}, Keys: ring, Servers: known, Lots: s, Report: report,
+		Forgetter:   deadletter.Forgetter{Ledger: s, Parked: s, Store: s, Now: now},
+		DeadLetters: deadLetters, Failed: deadletter.FailedRetrier{Retrier: retrier, Feed: s},
+		Webhooks: webhooks, PlainHTTP: p.AllowPrivate || c.Outbound.PlainHTTP,
+		Events: events.Feed{Store: s, Notifier: p.Notifier}, Follows: s.Sipher(), Outbox: p.Rows, Now: now,
+	})
 }
 
 // activities serves the API's view of activities from the ledger.

@@ -18,22 +18,6 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-func DeadLetterRoutes(d deadletter.Current, r deadletter.FailedRetrier, now func() time.Time) []api.Route {
-	h := deadHandlers{d, r.Retrier.Reviver, r, now}
-	return []api.Route{
-		route("GET /v1/dead-letters", h.list),
-		route("POST /v1/dead-letters/retry", h.retry),
-		route("DELETE /v1/dead-letters", h.drop),
-	}
-}
-
-type deadHandlers struct {
-	deadLetters deadletter.Current
-	reviver     deadletter.Reviver
-	failed      deadletter.FailedRetrier
-	now         func() time.Time
-}
-
 // shown is a dead letter as callers see it.
 func shown(l deadletter.DeadLetter) client.DeadLetter {
 	d := client.DeadLetter{
@@ -55,13 +39,13 @@ func shown(l deadletter.DeadLetter) client.DeadLetter {
 // mostDeadLetters is the longest page of dead letters. Each is read with its activity.
 const mostDeadLetters = 200
 
-func (h deadHandlers) list(r *http.Request) (any, error) {
+func (h handlers) listDead(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, api.UsualPage, mostDeadLetters, "id", "host", "activity", "type", "since")
 	_, f := selection(q)
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	ls, next, err := h.deadLetters.DeadLetters(r.Context(), f, q.Get("cursor"), limit)
+	ls, next, err := h.DeadLetters.DeadLetters(r.Context(), f, q.Get("cursor"), limit)
 	return client.DeadLetters{DeadLetters: api.Each(ls, shown), NextCursor: next}, err
 }
 
@@ -113,7 +97,7 @@ const (
 	retryTime = 15 * time.Second
 )
 
-func (h deadHandlers) retry(r *http.Request) (any, error) {
+func (h handlers) retryDead(r *http.Request) (any, error) {
 	in := api.ReadInput(r)
 	s := client.Selection{ID: in.Text("id"), Host: in.Text("host"), Activity: in.Text("activity"), Type: in.Text("type"), Since: in.Instant("since")}
 	limit := in.Number("limit", retryMost)
@@ -135,11 +119,11 @@ func (h deadHandlers) retry(r *http.Request) (any, error) {
 	limit = cmp.Or(limit, retryDefault)
 	var done client.Retried
 	done.Retried, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
-		return h.reviver.Revive(r.Context(), f, cursor, most)
+		return h.Failed.Retrier.Reviver.Revive(r.Context(), f, cursor, most)
 	})
 	if left := limit - done.Retried; err == nil && failed && !done.More && left > 0 {
 		var n int
-		n, done.NextCursor, err = h.failed.RetryFailed(r.Context(), f, cursor, left, h.now().Add(retryTime))
+		n, done.NextCursor, err = h.Failed.RetryFailed(r.Context(), f, cursor, left, h.Now().Add(retryTime))
 		done.Retried, done.More = done.Retried+n, done.NextCursor != ""
 	} else if failed && err == nil {
 		done.NextCursor, done.More = cursor, true
@@ -157,8 +141,8 @@ func (h deadHandlers) retry(r *http.Request) (any, error) {
 
 // inTime handles up to limit dead letters, by pages, until retryTime is over. more reports whether
 // some are left.
-func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n int, next string, err error)) (done int, more bool, err error) {
-	end := h.now().Add(retryTime)
+func (h handlers) inTime(limit int, page func(cursor string, most int) (n int, next string, err error)) (done int, more bool, err error) {
+	end := h.Now().Add(retryTime)
 	for cursor := ""; ; {
 		n, next, err := page(cursor, min(retryStep, limit-done))
 		done += n
@@ -166,14 +150,14 @@ func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n in
 			return done, more, err
 		}
 		cursor, more = next, next != ""
-		if !more || done >= limit || !h.now().Before(end) {
+		if !more || done >= limit || !h.Now().Before(end) {
 			return done, more, nil
 		}
 	}
 }
 
 // drop removes dead letters. Their recipients stay dead and cannot be retried any more.
-func (h deadHandlers) drop(r *http.Request) (any, error) {
+func (h handlers) dropDead(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "id", "host", "activity", "type", "since", "limit")
 	limit := q.Number("limit", retryDefault, 1, retryMost)
 	s, f := selection(q)
@@ -187,9 +171,9 @@ func (h deadHandlers) drop(r *http.Request) (any, error) {
 	var done client.Dropped
 	done.Dropped, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
 		// Current hides what was revived: that is dropped, too.
-		ls, next, err := h.deadLetters.Store.DeadLetters(r.Context(), f, cursor, most)
+		ls, next, err := h.DeadLetters.Store.DeadLetters(r.Context(), f, cursor, most)
 		if err == nil {
-			err = h.deadLetters.RemoveDeadLetters(r.Context(), ls)
+			err = h.DeadLetters.RemoveDeadLetters(r.Context(), ls)
 		}
 		if err != nil {
 			return 0, "", err
@@ -203,30 +187,19 @@ func (h deadHandlers) drop(r *http.Request) (any, error) {
 	return done, nil
 }
 
-func ActivityRoutes(r deadletter.Retrier, f deadletter.Forgetter, now func() time.Time) []api.Route {
-	h := retryHandler{r, now}
-	return []api.Route{
-		route("POST /v1/activities/{id}/retry", api.OfActivity(h.retry)),
-		route("DELETE /v1/activities/{id}", bare(api.OfActivity(func(r *http.Request, id activity.ID) (any, error) {
-			return nil, f.Forget(r.Context(), id)
-		}))),
-	}
-}
-
-type retryHandler struct {
-	retrier deadletter.Retrier
-	now     func() time.Time
+func (h handlers) forgetActivity(r *http.Request, id activity.ID) (any, error) {
+	return nil, h.Forgetter.Forget(r.Context(), id)
 }
 
 const mostInboxes = 1000
 
-func (h retryHandler) retry(r *http.Request, id activity.ID) (any, error) {
+func (h handlers) retryActivity(r *http.Request, id activity.ID) (any, error) {
 	in := api.ReadInput(r)
 	choice, cursor := chosen(in), in.Text("cursor")
 	if err := in.Check(); err != nil {
 		return nil, err
 	}
-	done, err := h.retrier.Retry(r.Context(), id, choice, cursor, h.now().Add(retryTime))
+	done, err := h.Failed.Retrier.Retry(r.Context(), id, choice, cursor, h.Now().Add(retryTime))
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		return nil, err

@@ -266,10 +266,6 @@ func (s *Reporter) waiting(ctx context.Context) (*client.WaitingInAll, error) {
 	}
 }
 
-func StatsRoutes(reporter *Reporter) []api.Route {
-	return []api.Route{route("GET /v1/stats", reporter.stats), route("GET /v1/stats/history", reporter.history)}
-}
-
 func (s *Reporter) stats(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "days", "waiting")
 	days, count := q.Number("days", 1, 1, MostDays), q.Flag("waiting")
@@ -311,14 +307,12 @@ type Follows interface {
 	Follows(ctx context.Context, cursor string, limit int) (fs []follow.Follow, next string, err error)
 }
 
-func FollowRoutes(f Follows) []api.Route {
-	return []api.Route{route("GET /v1/follows", func(r *http.Request) (any, error) {
-		q, limit := api.ReadPage(r, api.UsualPage, api.MostPage)
-		if err := q.Check(); err != nil {
-			return nil, err
-		}
-		fs, next, err := f.Follows(r.Context(), q.Get("cursor"), limit)
-		shown := api.Each(fs, func(f follow.Follow) client.Follow { return client.Follow(f) })
-		return client.Follows{Follows: shown, NextCursor: next}, err
-	})}
+func (h handlers) listFollows(r *http.Request) (any, error) {
+	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage)
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	fs, next, err := h.Follows.Follows(r.Context(), q.Get("cursor"), limit)
+	shown := api.Each(fs, func(f follow.Follow) client.Follow { return client.Follow(f) })
+	return client.Follows{Follows: shown, NextCursor: next}, err
 }
