@@ -43,16 +43,12 @@ func (p Ports) BeginEvents(ctx context.Context) error { return p.store().BeginEv
 func (p Ports) operating(c config.Enqueue, rules circuit.Rules, ring *keys.Ring, tally *stats.Tally) []api.Route {
 	s, now := p.store(), p.now()
 	known := &registry.Service{
-		Hosts: s, Records: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(), Webhooks: s.Webhooks,
+		Hosts: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(), Webhooks: s.Webhooks,
 		Rules: rules, Now: now,
 	}
 	deadLetters := deadletter.Current{Store: s, Ledger: s}
 	reviver := deadletter.Reviver{Store: deadLetters, Queues: p.sender, Now: now}
 	retrier := deadletter.Retrier{Ledger: s, Reviver: reviver}
-	report := &operator.Reporter{
-		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
-		Store:  s, Servers: known, Lots: s, Circuits: s, Webhooks: s, Outbox: p.Rows, Tally: tally, Now: now,
-	}
 	webhooks := webhook.Registry{
 		Store: s, Sealer: p.Sealer, Tail: s.EventsEnd, Since: s.EventsSince, Hand: p.handOver, Now: now,
 		Reopen: func(ctx context.Context, url string) error { return p.reopen(ctx, known.Rules, url) },
@@ -66,7 +62,8 @@ func (p Ports) operating(c config.Enqueue, rules circuit.Rules, ring *keys.Ring,
 		},
 	}
 	return operator.Routes(operator.Services{
-		Activities: activities{s, now}, Keys: ring, Servers: known, Lots: s, Report: report,
+		Activities: activities{s, now}, Keys: ring, Servers: known, Lots: s,
+		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) }, Counts: s, Tally: tally,
 		Forgetter:   deadletter.Forgetter{Ledger: s, Parked: s, Store: s, Now: now},
 		DeadLetters: deadLetters, Failed: deadletter.FailedRetrier{Retrier: retrier, Feed: s},
 		Webhooks: webhooks, PlainHTTP: p.AllowPrivate || c.Outbound.PlainHTTP,

@@ -14,8 +14,10 @@ import (
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/api/problem"
 	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/engine/queue"
 	"fedpost/internal/keys"
 	"fedpost/internal/ledger/events"
+	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/webhook"
 	"fedpost/internal/servers/circuit"
 )
@@ -30,9 +32,12 @@ type Services struct {
 	Failed      deadletter.FailedRetrier
 	Servers     *registry.Service
 	Lots        Lots
-	Report      *Reporter
-	Events      events.Feed
-	Webhooks    webhook.Registry
+	Queues      func(queue.Name) Queue
+	Counts      stats.Store
+	// Tally of this process, which is written before the counts are read.
+	Tally    *stats.Tally
+	Events   events.Feed
+	Webhooks webhook.Registry
 	// PlainHTTP allows webhooks without TLS.
 	PlainHTTP bool
 	Follows   Follows
@@ -69,8 +74,8 @@ func Routes(s Services) []api.Route {
 		route("POST /v1/servers/{host}/pause", h.about(h.pauseServer)),
 		route("POST /v1/servers/{host}/resume", h.about(plain(registry.Directory.Resume))),
 		route("POST /v1/servers/{host}/check", h.about(plain(registry.Directory.Check))),
-		route("GET /v1/stats", h.Report.stats),
-		route("GET /v1/stats/history", h.Report.history),
+		route("GET /v1/stats", h.showStats),
+		route("GET /v1/stats/history", h.showHistory),
 		route("GET /v1/events", h.listEvents),
 		route("GET /v1/webhooks", bare(h.listWebhooks)),
 		route("GET /v1/webhooks/{id}", bare(h.getWebhook)),

@@ -284,5 +284,5 @@ func (s hosts) Forget(ctx context.Context, n Name) error {
 			return err
 		}
 	}
-	return s.Records.DropServer(ctx, st)
+	return s.Hosts.DropServer(ctx, st)
 }

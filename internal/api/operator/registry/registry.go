@@ -49,8 +49,9 @@ type Sipher interface {
 	peers.Schedule
 }
 
-// Records drops the records of hosts and inboxes.
-type Records interface {
+// Hosts are the records of hosts and inboxes.
+type Hosts interface {
+	circuit.Store
 	// DropServer removes a state, or returns circuit.ErrChanged if it has changed since it
 	// was loaded.
 	DropServer(ctx context.Context, s circuit.State) error
@@ -58,11 +59,9 @@ type Records interface {
 
 // Service shows servers to operators and changes them.
 type Service struct {
-	Hosts  circuit.Store
+	Hosts  Hosts
 	Limits ratelimit.Limiter
-	// Records drops what is recorded of hosts and inboxes.
-	Records Records
-	Sipher  Sipher
+	Sipher Sipher
 	// Webhooks lists the webhooks, whose hosts have circuits, too.
 	Webhooks func(ctx context.Context) ([]webhook.Webhook, error)
 	Rules    circuit.Rules
