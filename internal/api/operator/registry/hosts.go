@@ -45,16 +45,26 @@ func (s hosts) Get(ctx context.Context, n Name) (client.Server, error) {
 	if err != nil {
 		return client.Server{}, err
 	}
-	v, err := s.withLimit(ctx, st)
+	return first(s.shown(ctx, st))
+}
+
+func first(vs []client.Server, err error) (client.Server, error) {
 	if err != nil {
-		return v, err
+		return client.Server{}, err
 	}
-	vs := []client.Server{v}
-	if err := s.nameProtocols(ctx, vs); err != nil {
-		return v, err
+	return vs[0], nil
+}
+
+// shown are servers as operators see them.
+func (s hosts) shown(ctx context.Context, states ...circuit.State) ([]client.Server, error) {
+	vs, err := s.withLimits(ctx, states...)
+	if err == nil {
+		err = s.nameProtocols(ctx, vs)
 	}
-	err = s.blockedAbove(ctx, []circuit.State{st}, vs)
-	return vs[0], err
+	if err == nil {
+		err = s.blockedAbove(ctx, states, vs)
+	}
+	return vs, err
 }
 
 // blockedAbove shows servers as blocked if their host is blocked, or a domain above with its
@@ -105,6 +115,12 @@ func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]
 	if err != nil {
 		return nil, "", err
 	}
+	vs, err := s.shown(ctx, states...)
+	return slices.DeleteFunc(vs, func(v client.Server) bool { return !f.matches(v) }), next, err
+}
+
+// withLimits are the views of states with the limits that are in force.
+func (s hosts) withLimits(ctx context.Context, states ...circuit.State) ([]client.Server, error) {
 	var limited []string
 	for _, st := range states {
 		if host, whole := circuit.HostOf(st.Key); whole && st.Limited(s.Now()) > 0 {
@@ -113,42 +129,20 @@ func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]
 	}
 	limits := map[string]ratelimit.Limit{}
 	if len(limited) > 0 {
+		var err error
 		if limits, err = s.Limits.Store.Limits(ctx, limited...); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
-	vs := make([]client.Server, 0, len(states))
-	for _, st := range states {
-		v := s.view(st)
+	vs := make([]client.Server, len(states))
+	for i, st := range states {
+		vs[i] = s.view(st)
 		host, _ := circuit.HostOf(st.Key)
 		if l, ok := limits[host]; ok && l.InForce(s.Now()) {
-			v.RateLimit = limitOf(l)
+			vs[i].RateLimit = limitOf(l)
 		}
-		vs = append(vs, v)
 	}
-	if err := s.nameProtocols(ctx, vs); err != nil {
-		return nil, "", err
-	}
-	if err := s.blockedAbove(ctx, states, vs); err != nil {
-		return nil, "", err
-	}
-	return slices.DeleteFunc(vs, func(v client.Server) bool { return !f.matches(v) }), next, nil
-}
-
-func (s hosts) withLimit(ctx context.Context, st circuit.State) (client.Server, error) {
-	v := s.view(st)
-	host, whole := circuit.HostOf(st.Key)
-	if !whole || st.Limited(s.Now()) == 0 {
-		return v, nil
-	}
-	l, ok, err := s.Limits.Limit(ctx, host)
-	if err != nil {
-		return client.Server{}, err
-	}
-	if ok {
-		v.RateLimit = limitOf(l)
-	}
-	return v, nil
+	return vs, nil
 }
 
 func limitOf(l ratelimit.Limit) *client.RateLimit {
@@ -265,7 +259,7 @@ func (s hosts) change(ctx context.Context, n Name, f func(circuit.State) circuit
 	if err != nil {
 		return client.Server{}, err
 	}
-	return s.withLimit(ctx, after)
+	return first(s.withLimits(ctx, after))
 }
 
 func (s hosts) Forget(ctx context.Context, n Name) error {
