@@ -271,9 +271,9 @@ type choice struct{ Value, Text string }
 // reason is the field for an operator's reason.
 var reason = field{Name: "reason", Label: "Reason (shown with the server)", Kind: "text"}
 
-func aboutServer(act, name string) (question, bool) {
+func questionsAboutServer(name string) map[string]question {
 	subdomains := field{Name: "subdomains", Label: "All of its subdomains, too", Kind: "checkbox"}
-	q, ok := map[string]question{
+	return map[string]question{
 		"block": {
 			Title: "Block " + name + "?", Yes: "Block", Danger: true, Fields: []field{subdomains, reason},
 			Says: []string{
@@ -315,13 +315,12 @@ func aboutServer(act, name string) (question, bool) {
 				{Name: "burst", Label: "At once", Hint: "empty: as many as in five seconds", Kind: "number"},
 			},
 		},
-	}[act]
-	return q, ok
+	}
 }
 
 func (p *Page) askServer(v *visit) error {
 	name, act := v.r.PathValue("name"), v.r.PathValue("act")
-	q, ok := aboutServer(act, clean(name))
+	q, ok := questionsAboutServer(clean(name))[act]
 	if !ok {
 		return noSuchAction()
 	}
