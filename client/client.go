@@ -346,6 +346,14 @@ func trueOf(b bool) string {
 	return ""
 }
 
+// numberOf formats a number for a query; 0 and less is "".
+func numberOf(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
 // timeOf formats a time for a query; the zero time is "".
 func timeOf(t time.Time) string {
 	if t.IsZero() {

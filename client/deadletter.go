@@ -88,9 +88,9 @@ type Selection struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// query is s as query parameters, without the limit.
-func (s Selection) query() url.Values {
-	return queryOf("id", s.ID, "host", s.Host, "activity", s.Activity, "type", s.Type, "since", timeOf(s.Since))
+// query is s as query parameters, with a limit unless that is empty.
+func (s Selection) query(limit string) url.Values {
+	return queryOf("limit", limit, "id", s.ID, "host", s.Host, "activity", s.Activity, "type", s.Type, "since", timeOf(s.Since))
 }
 
 // Retried is the answer to a Selection.
@@ -109,7 +109,7 @@ type Dropped struct {
 
 // DeadLetters lists the dead letters that match s, s.Limit at most (0: all).
 func (c *Client) DeadLetters(ctx context.Context, s Selection) iter.Seq2[DeadLetter, error] {
-	return pages[DeadLetter](ctx, c, "/v1/dead-letters", s.query(), "deadLetters", s.Limit, 200)
+	return pages[DeadLetter](ctx, c, "/v1/dead-letters", s.query(""), "deadLetters", s.Limit, 200)
 }
 
 // RetryDeadLetters sends the dead letters that match s anew, s.Limit of them at most (0: 1,000).
@@ -120,9 +120,6 @@ func (c *Client) RetryDeadLetters(ctx context.Context, s Selection) (Retried, er
 
 // DropDeadLetters drops the dead letters that match s, s.Limit of them at most (0: 1,000).
 func (c *Client) DropDeadLetters(ctx context.Context, s Selection) (Dropped, error) {
-	query := s.query()
-	if s.Limit > 0 {
-		query.Set("limit", strconv.Itoa(s.Limit))
-	}
+	query := s.query(numberOf(s.Limit))
 	return send[Dropped](ctx, c, request{method: http.MethodDelete, path: "/v1/dead-letters", query: query})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -77,13 +76,7 @@ type EventQuery struct {
 
 // EventPage returns a page of the feed of events.
 func (c *Client) EventPage(ctx context.Context, q EventQuery) (Events, error) {
-	query := queryOf("after", q.After, "type", strings.Join(q.Types, ","))
-	if q.Limit > 0 {
-		query.Set("limit", strconv.Itoa(q.Limit))
-	}
-	if q.Wait > 0 {
-		query.Set("wait", strconv.Itoa(int(q.Wait/time.Second)))
-	}
+	query := queryOf("after", q.After, "type", strings.Join(q.Types, ","), "limit", numberOf(q.Limit), "wait", numberOf(int(q.Wait/time.Second)))
 	page, err := get[Events](ctx, c, "/v1/events", query)
 	if err == nil && page.Next == "" {
 		return Events{}, fmt.Errorf("%w: GET /v1/events: it has no next: is the address right, and this client as new as fedpost?", ErrNotFedpost)

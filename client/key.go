@@ -83,9 +83,5 @@ func (c *Client) PutKey(ctx context.Context, id, private string) (StoredKey, err
 // DeleteKey deletes a key for good. While deliveries need it, the answer is 409 unless force
 // is true: then they fail.
 func (c *Client) DeleteKey(ctx context.Context, id string, force bool) (DeletedKey, error) {
-	r := request{method: http.MethodDelete, path: keyPath(id)}
-	if force {
-		r.query = url.Values{"force": {"true"}}
-	}
-	return send[DeletedKey](ctx, c, r)
+	return send[DeletedKey](ctx, c, request{method: http.MethodDelete, path: keyPath(id), query: queryOf("force", trueOf(force))})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -56,9 +55,6 @@ func (c *Client) RetryOutbox(ctx context.Context, s OutboxSelection) (Retried, e
 
 // DropOutbox removes rows that were refused.
 func (c *Client) DropOutbox(ctx context.Context, s OutboxSelection) (Dropped, error) {
-	query := queryOf("id", s.ID)
-	if s.Limit > 0 {
-		query.Set("limit", strconv.Itoa(s.Limit))
-	}
+	query := queryOf("id", s.ID, "limit", numberOf(s.Limit))
 	return send[Dropped](ctx, c, request{method: http.MethodDelete, path: "/v1/outbox", query: query})
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"strconv"
 	"time"
 )
 
@@ -90,11 +89,7 @@ type StatsQuery struct {
 
 // Stats returns the state of queues, deliveries and servers.
 func (c *Client) Stats(ctx context.Context, q StatsQuery) (Stats, error) {
-	query := queryOf("waiting", trueOf(q.Waiting))
-	if q.Days > 0 {
-		query.Set("days", strconv.Itoa(q.Days))
-	}
-	return get[Stats](ctx, c, "/v1/stats", query)
+	return get[Stats](ctx, c, "/v1/stats", queryOf("waiting", trueOf(q.Waiting), "days", numberOf(q.Days)))
 }
 
 // History returns what the process that answers has counted over time: period is hour, day, or

@@ -22,7 +22,6 @@ type activitiesList struct {
 	Limit      positive `help:"List at most this many." default:"20"`
 }
 
-// Run lists.
 func (c activitiesList) Run(ctx context.Context, out io.Writer) error {
 	since, err := sinceOf(c.Since, time.Now())
 	if err != nil {
@@ -33,9 +32,7 @@ func (c activitiesList) Run(ctx context.Context, out io.Writer) error {
 }
 
 func showActivities(out io.Writer, all []client.FoundActivity) error {
-	rows := make([][]string, len(all))
-	for i, a := range all {
-		rows[i] = []string{a.ID, when(a.CreatedAt), a.Status, a.Type, counts(a.Counts), a.Actor, a.ActivityID}
-	}
-	return table(out, []string{"ID", "ACCEPTED", "STATE", "TYPE", "RECIPIENTS", "ACTOR", "ACTIVITY"}, rows)
+	return table(out, []string{"ID", "ACCEPTED", "STATE", "TYPE", "RECIPIENTS", "ACTOR", "ACTIVITY"}, rowsOf(all, func(a client.FoundActivity) []string {
+		return []string{a.ID, when(a.CreatedAt), a.Status, a.Type, counts(a.Counts), a.Actor, a.ActivityID}
+	}))
 }

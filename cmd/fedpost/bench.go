@@ -49,7 +49,6 @@ type benchCommand struct {
 	CPUProfile string `name:"cpu-profile" help:"Write the server's processor profile to this file; with one run only." placeholder:"FILE"`
 }
 
-// Run measures.
 func (c benchCommand) Run(ctx context.Context, out io.Writer) error {
 	if c.Budget != "" {
 		return c.budget(ctx, out)

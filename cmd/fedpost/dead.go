@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -53,7 +54,6 @@ type deadList struct {
 	Limit positive `help:"List at most this many." default:"100"`
 }
 
-// Run lists.
 func (c deadList) Run(ctx context.Context, out io.Writer) error {
 	s, err := c.selected(time.Now())
 	if err != nil {
@@ -64,14 +64,9 @@ func (c deadList) Run(ctx context.Context, out io.Writer) error {
 }
 
 func showDead(out io.Writer, all []client.DeadLetter) error {
-	rows := make([][]string, len(all))
-	for i, d := range all {
-		what := d.Type
-		if d.Job != "" {
-			what = d.Job
-		}
-		rows[i] = []string{when(d.DiedAt), d.Inbox, what, d.LastAnswer(), count(d.Attempts), d.Reason, d.ID}
-	}
+	rows := rowsOf(all, func(d client.DeadLetter) []string {
+		return []string{when(d.DiedAt), d.Inbox, cmp.Or(d.Job, d.Type), d.LastAnswer(), count(d.Attempts), d.Reason, d.ID}
+	})
 	if err := table(out, []string{"DIED", "INBOX", "WHAT", "LAST ANSWER", "ATTEMPTS", "GIVEN UP", "ID"}, rows); err != nil {
 		return err
 	}
@@ -91,36 +86,40 @@ type deadRetry struct {
 // time limit.
 const step = 1000
 
-// inSteps retries or drops at most limit of the selected dead letters, in several calls. past is the
-// verb for those that are done.
-func (s selection) inSteps(ctx context.Context, r remote, past string, limit int, call func(*client.Client, client.Selection) (n int, more bool, err error)) (done int, more bool, err error) {
+// inSteps retries or drops at most limit of the selected dead letters, in several calls, and prints
+// how many. past is the verb for those that are done, and answer what is printed as JSON.
+func (s selection) inSteps(ctx context.Context, r remote, out io.Writer, past string, limit int, call func(*client.Client, client.Selection) (n int, more bool, err error), answer func(done int, more bool) any) error {
 	c, err := s.selected(time.Now())
 	if err != nil {
-		return 0, false, err
+		return err
 	}
 	if c == (client.Selection{}) {
-		return 0, false, mistaken("say which: --id, --host, --activity, --type or --since")
+		return mistaken("say which: --id, --host, --activity, --type or --since")
 	}
 	api, err := r.client(ctx)
 	if err != nil {
-		return 0, false, err
+		return err
 	}
-	for {
+	for done := 0; ; {
 		c.Limit = min(step, limit-done)
 		n, more, err := call(api, c)
 		switch {
 		case err != nil && done > 0:
-			return done, more, fmt.Errorf("%d %s so far: %w", done, past, err)
+			return fmt.Errorf("%d %s so far: %w", done, past, err)
 		case err != nil:
-			return 0, more, err
+			return err
 		}
 		if done += n; !more || n == 0 || done >= limit {
-			return done, more, nil
+			return showDone(r, out, past, done, more, answer(done, more))
 		}
 	}
 }
 
-func showDone(out io.Writer, past string, done int, more bool) error {
+// showDone prints how many of something are done, or the answer as JSON.
+func showDone(r remote, out io.Writer, past string, done int, more bool, answer any) error {
+	if r.JSON {
+		return printJSON(out, answer)
+	}
 	rest := ""
 	if more {
 		rest = "; there may be more"
@@ -129,10 +128,9 @@ func showDone(out io.Writer, past string, done int, more bool) error {
 	return err
 }
 
-// Run retries.
 func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
 	cursor := ""
-	done, more, err := c.inSteps(ctx, c.remote, "retried", int(c.Limit), func(api *client.Client, s client.Selection) (n int, more bool, err error) {
+	return c.inSteps(ctx, c.remote, out, "retried", int(c.Limit), func(api *client.Client, s client.Selection) (n int, more bool, err error) {
 		s.Failed = c.Failed
 		for {
 			s.Cursor = cursor
@@ -142,14 +140,7 @@ func (c deadRetry) Run(ctx context.Context, out io.Writer) error {
 				return r.Retried, r.More, err
 			}
 		}
-	})
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return printJSON(out, client.Retried{Retried: done, More: more})
-	}
-	return showDone(out, "retried", done, more)
+	}, func(done int, more bool) any { return client.Retried{Retried: done, More: more} })
 }
 
 type deadDrop struct {
@@ -158,17 +149,9 @@ type deadDrop struct {
 	Limit positive `help:"Drop at most this many." default:"1000"`
 }
 
-// Run drops.
 func (c deadDrop) Run(ctx context.Context, out io.Writer) error {
-	done, more, err := c.inSteps(ctx, c.remote, "dropped", int(c.Limit), func(api *client.Client, s client.Selection) (int, bool, error) {
+	return c.inSteps(ctx, c.remote, out, "dropped", int(c.Limit), func(api *client.Client, s client.Selection) (int, bool, error) {
 		d, err := api.DropDeadLetters(ctx, s)
 		return d.Dropped, d.More, err
-	})
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return printJSON(out, client.Dropped{Dropped: done, More: more})
-	}
-	return showDone(out, "dropped", done, more)
+	}, func(done int, more bool) any { return client.Dropped{Dropped: done, More: more} })
 }

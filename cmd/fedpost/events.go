@@ -95,19 +95,14 @@ func (c eventsCommand) print(out io.Writer, e client.Event) error {
 }
 
 func showEvents(out io.Writer, all []client.Event) error {
-	rows := make([][]string, len(all))
-	for i, e := range all {
-		rows[i] = []string{when(e.Time), e.Type, what(e)}
-	}
-	return table(out, []string{"TIME", "TYPE", "WHAT"}, rows)
+	return table(out, []string{"TIME", "TYPE", "WHAT"}, rowsOf(all, func(e client.Event) []string {
+		return []string{when(e.Time), e.Type, what(e)}
+	}))
 }
 
 // what formats an event as one line.
 func what(e client.Event) string {
-	s := e.Inbox
-	if s == "" {
-		s = e.Host
-	}
+	s := cmp.Or(e.Inbox, e.Host)
 	if e.Count > 1 {
 		s += fmt.Sprintf(" (%d times since %s)", e.Count, when(e.Since))
 	}

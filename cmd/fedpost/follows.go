@@ -14,12 +14,10 @@ type followsCommand struct {
 	Limit positive `help:"List at most this many." default:"100"`
 }
 
-// Run lists.
 func (c followsCommand) Run(ctx context.Context, out io.Writer) error {
 	entries := func(api *client.Client) iter.Seq2[client.Follow, error] { return api.Follows(ctx, int(c.Limit)) }
 	return list(ctx, c.remote, out, c.Limit, entries, func(out io.Writer, all []client.Follow) error {
-		rows := make([][]string, len(all))
-		for i, f := range all {
+		return table(out, []string{"ID", "STATE", "FOLLOWER", "FOLLOWING", "SERVER", "RECORDED"}, rowsOf(all, func(f client.Follow) []string {
 			state := "announced"
 			switch {
 			case f.Accepted:
@@ -27,8 +25,7 @@ func (c followsCommand) Run(ctx context.Context, out io.Writer) error {
 			case f.Acknowledged:
 				state = "acknowledged"
 			}
-			rows[i] = []string{f.ID, state, f.FollowerID, f.FollowingID, f.FollowingServerURL, when(f.RecordedAt)}
-		}
-		return table(out, []string{"ID", "STATE", "FOLLOWER", "FOLLOWING", "SERVER", "RECORDED"}, rows)
+			return []string{f.ID, state, f.FollowerID, f.FollowingID, f.FollowingServerURL, when(f.RecordedAt)}
+		}))
 	})
 }

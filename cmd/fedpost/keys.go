@@ -33,7 +33,6 @@ type keysGenerate struct {
 	Type string `help:"rsa, which all servers take, or ed25519." enum:"rsa,ed25519" default:"rsa"`
 }
 
-// Run makes a key.
 func (c keysGenerate) Run(ctx context.Context, out io.Writer) error {
 	return call(ctx, c.remote, out, func(api *client.Client) (client.Key, error) { return api.GenerateKey(ctx, c.ID, c.Type) }, showKey)
 }
@@ -58,7 +57,6 @@ type keysShow struct {
 	ID string `arg:"" help:"The key's id."`
 }
 
-// Run shows a key.
 func (c keysShow) Run(ctx context.Context, out io.Writer) error {
 	return call(ctx, c.remote, out, func(api *client.Client) (client.Key, error) { return api.Key(ctx, c.ID) }, showKey)
 }
@@ -81,15 +79,10 @@ type keysList struct {
 	Limit positive `help:"List at most this many." default:"100"`
 }
 
-// Run lists.
 func (c keysList) Run(ctx context.Context, out io.Writer) error {
 	entries := func(api *client.Client) iter.Seq2[client.Key, error] { return api.Keys(ctx, int(c.Limit)) }
 	return list(ctx, c.remote, out, c.Limit, entries, func(out io.Writer, all []client.Key) error {
-		rows := make([][]string, len(all))
-		for i, k := range all {
-			rows[i] = []string{k.Type, k.ID}
-		}
-		return table(out, []string{"TYPE", "ID"}, rows)
+		return table(out, []string{"TYPE", "ID"}, rowsOf(all, func(k client.Key) []string { return []string{k.Type, k.ID} }))
 	})
 }
 
@@ -122,7 +115,6 @@ type keysDelete struct {
 	Force bool   `help:"Delete it even if deliveries need it: these fail."`
 }
 
-// Run deletes a key.
 func (c keysDelete) Run(ctx context.Context, out io.Writer) error {
 	forget := func(api *client.Client) (client.DeletedKey, error) { return api.DeleteKey(ctx, c.ID, c.Force) }
 	return call(ctx, c.remote, out, forget, func(out io.Writer, k client.DeletedKey) error {

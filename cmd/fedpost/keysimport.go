@@ -43,7 +43,6 @@ type imported struct {
 	Faults   []string `json:"faults"` // the first ones, with their lines
 }
 
-// Run imports.
 func (c keysImport) Run(ctx context.Context, out io.Writer) error {
 	in := os.Stdin
 	if c.File != "-" {
@@ -72,10 +71,10 @@ func (c keysImport) Run(ctx context.Context, out io.Writer) error {
 		return fmt.Sprintf("%d keys, %.0f a second", done, float64(done)/time.Since(begun).Seconds()) + left(begun, read, all)
 	})
 	err = c.each(ctx, in, func(ctx context.Context, line int, text []byte) error {
-		what, err := c.one(ctx, api, text)
+		became, err := c.one(ctx, api, text, &n)
 		counting.Lock()
 		defer counting.Unlock()
-		return n.count(line, what, err)
+		return n.count(line, became, err)
 	})
 	stop()
 	if err != nil {
@@ -124,19 +123,11 @@ func (keysImport) each(ctx context.Context, in io.Reader, do func(ctx context.Co
 	return errors.Join(err, lines.Err())
 }
 
-// What becomes of a line.
-type lineResult int
-
-const (
-	added lineResult = iota
-	there
-	replaced
-)
-
 // errLine is a line that cannot be imported; the others can.
 var errLine = errors.New("not imported")
 
-func (c keysImport) one(ctx context.Context, api *client.Client, text []byte) (lineResult, error) {
+// one imports a line, and returns the counter of n that it belongs to.
+func (c keysImport) one(ctx context.Context, api *client.Client, text []byte, n *imported) (*int, error) {
 	var k struct {
 		ID            string `json:"id"`
 		PrivateKeyPEM string `json:"privateKeyPem"`
@@ -144,35 +135,35 @@ func (c keysImport) one(ctx context.Context, api *client.Client, text []byte) (l
 	strict := json.NewDecoder(bytes.NewReader(text))
 	strict.DisallowUnknownFields()
 	if err := strict.Decode(&k); err != nil {
-		return 0, fmt.Errorf("%w: no object with id and privateKeyPem: %w", errLine, err)
+		return nil, fmt.Errorf("%w: no object with id and privateKeyPem: %w", errLine, err)
 	}
 	public, err := keys.Moved{ID: k.ID, PrivateKeyPEM: k.PrivateKeyPEM}.Public()
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errLine, err)
+		return nil, fmt.Errorf("%w: %w", errLine, err)
 	}
-	result := added
+	became := &n.Added
 	var p *client.Problem
 	switch known, err := api.Key(ctx, k.ID); {
 	case errors.As(err, &p) && p.Status == http.StatusNotFound:
 	case err != nil:
-		return 0, err
+		return nil, err
 	case known.PublicKeyPEM == public.PublicPEM:
-		return there, nil
+		return &n.There, nil
 	case !c.Replace:
-		return 0, fmt.Errorf("%w: another key of the id %s is stored; --replace overwrites it", errLine, k.ID)
+		return nil, fmt.Errorf("%w: another key of the id %s is stored; --replace overwrites it", errLine, k.ID)
 	default:
-		result = replaced
+		became = &n.Replaced
 	}
 	if _, err := api.PutKey(ctx, k.ID, k.PrivateKeyPEM); errors.As(err, &p) && p.Status == http.StatusBadRequest {
-		return 0, fmt.Errorf("%w: %w", errLine, err)
+		return nil, fmt.Errorf("%w: %w", errLine, err)
 	} else if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result, nil
+	return became, nil
 }
 
 // count counts a line, and returns errors that are not about the line.
-func (n *imported) count(line int, what lineResult, err error) error {
+func (n *imported) count(line int, became *int, err error) error {
 	switch {
 	case errors.Is(err, errLine):
 		n.Failed++
@@ -181,12 +172,8 @@ func (n *imported) count(line int, what lineResult, err error) error {
 		}
 	case err != nil:
 		return err
-	case what == there:
-		n.There++
-	case what == replaced:
-		n.Replaced++
 	default:
-		n.Added++
+		*became++
 	}
 	return nil
 }

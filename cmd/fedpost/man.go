@@ -13,7 +13,6 @@ import (
 // commands and flags, so that the two never differ.
 type manCommand struct{}
 
-// Run prints the page.
 func (manCommand) Run(k *kong.Kong, out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH FEDPOST 1 \"\" \"fedpost %s\" \"User Commands\"\n", roff(release()))

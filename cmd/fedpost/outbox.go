@@ -21,21 +21,18 @@ type outboxList struct {
 	Limit positive `help:"List at most this many." default:"100"`
 }
 
-// Run lists.
 func (c outboxList) Run(ctx context.Context, out io.Writer) error {
 	entries := func(api *client.Client) iter.Seq2[client.OutboxRow, error] {
 		return api.Outbox(ctx, c.State, int(c.Limit))
 	}
 	return list(ctx, c.remote, out, c.Limit, entries, func(out io.Writer, all []client.OutboxRow) error {
-		rows := make([][]string, len(all))
-		for i, r := range all {
+		return table(out, []string{"ID", "CREATED", "STATE", "TRIES", "ACTIVITY OR PROBLEM"}, rowsOf(all, func(r client.OutboxRow) []string {
 			became := r.Activity
 			if r.Problem != nil {
 				became = r.Problem.Error()
 			}
-			rows[i] = []string{r.ID, when(r.CreatedAt), r.State, count(r.Tries), became}
-		}
-		return table(out, []string{"ID", "CREATED", "STATE", "TRIES", "ACTIVITY OR PROBLEM"}, rows)
+			return []string{r.ID, when(r.CreatedAt), r.State, count(r.Tries), became}
+		}))
 	})
 }
 
@@ -76,10 +73,8 @@ func changed[T any](ctx context.Context, c refusedRows, r remote, out io.Writer,
 		return err
 	case n == 0 && s.ID != "":
 		return fmt.Errorf("no refused row has the id %s; see fedpost outbox list --state refused", s.ID)
-	case r.JSON:
-		return printJSON(out, answer)
 	}
-	return showDone(out, past, n, more)
+	return showDone(r, out, past, n, more, answer)
 }
 
 type outboxRetry struct {
@@ -87,7 +82,6 @@ type outboxRetry struct {
 	refusedRows
 }
 
-// Run retries.
 func (c outboxRetry) Run(ctx context.Context, out io.Writer) error {
 	return changed(ctx, c.refusedRows, c.remote, out, "retried", func(api *client.Client, s client.OutboxSelection) (client.Retried, int, bool, error) {
 		r, err := api.RetryOutbox(ctx, s)
@@ -100,7 +94,6 @@ type outboxDrop struct {
 	refusedRows
 }
 
-// Run drops.
 func (c outboxDrop) Run(ctx context.Context, out io.Writer) error {
 	return changed(ctx, c.refusedRows, c.remote, out, "dropped", func(api *client.Client, s client.OutboxSelection) (client.Dropped, int, bool, error) {
 		d, err := api.DropOutbox(ctx, s)

@@ -39,7 +39,6 @@ type send struct {
 	Coalesce         string   `help:"latest: skip unsent older versions of the same object." enum:"latest," default:""`
 }
 
-// Run sends.
 func (c send) Run(ctx context.Context, out io.Writer) error {
 	text, err := c.read(os.Stdin)
 	if err != nil {
@@ -60,18 +59,11 @@ func (c send) Run(ctx context.Context, out io.Writer) error {
 	if c.DryRun {
 		return call(ctx, c.remote, out, func(api *client.Client) (client.Checked, error) { return api.Check(ctx, s) }, showChecked)
 	}
-	api, err := c.client(ctx)
-	if err != nil {
-		return err
-	}
-	accepted, err := api.Send(ctx, s)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(out, accepted)
-	}
-	_, err = fmt.Fprintf(out, "%s %s, %s\n", accepted.ID, accepted.Status, recipients(accepted.Recipients))
+	return call(ctx, c.remote, out, func(api *client.Client) (client.Accepted, error) { return api.Send(ctx, s) }, showAccepted)
+}
+
+func showAccepted(out io.Writer, a client.Accepted) error {
+	_, err := fmt.Fprintf(out, "%s %s, %s\n", a.ID, a.Status, recipients(a.Recipients))
 	return err
 }
 

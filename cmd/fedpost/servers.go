@@ -44,7 +44,6 @@ type serversList struct {
 	Limit    positive `help:"List at most this many." default:"100"`
 }
 
-// Run lists.
 func (c serversList) Run(ctx context.Context, out io.Writer) error {
 	q := client.ServerQuery{Phase: client.Phase(c.Phase), Protocol: c.Protocol, Waiting: true, Limit: int(c.Limit)}
 	return list(ctx, c.remote, out, c.Limit, func(api *client.Client) iter.Seq2[client.Server, error] { return api.Servers(ctx, q) }, func(out io.Writer, all []client.Server) error {
@@ -169,7 +168,6 @@ type serversBlock struct {
 	Reason string `help:"Reason in words, shown with the server."`
 }
 
-// Run blocks.
 func (c serversBlock) Run(ctx context.Context, out io.Writer) error {
 	n := c.of(c.named)
 	return n.act(ctx, out, func(api *client.Client) (client.Server, error) {
@@ -182,7 +180,6 @@ type serversUnblock struct {
 	family
 }
 
-// Run unblocks.
 func (c serversUnblock) Run(ctx context.Context, out io.Writer) error {
 	n := c.of(c.named)
 	return n.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.UnblockServer(ctx, n.Server) })
@@ -195,7 +192,6 @@ type serversPause struct {
 	Reason string   `help:"Reason in words, shown with the server."`
 }
 
-// Run pauses.
 func (c serversPause) Run(ctx context.Context, out io.Writer) error {
 	p := client.Pause{Reason: c.Reason, For: client.Duration(c.For), Until: time.Time(c.Until)}
 	return c.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.PauseServer(ctx, c.Server, p) })
@@ -203,14 +199,12 @@ func (c serversPause) Run(ctx context.Context, out io.Writer) error {
 
 type serversResume struct{ named }
 
-// Run resumes.
 func (c serversResume) Run(ctx context.Context, out io.Writer) error {
 	return c.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.ResumeServer(ctx, c.Server) })
 }
 
 type serversCheck struct{ named }
 
-// Run asks for a check.
 func (c serversCheck) Run(ctx context.Context, out io.Writer) error {
 	return c.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.CheckServer(ctx, c.Server) })
 }
@@ -221,7 +215,6 @@ type serversLimit struct {
 	Burst     natural `help:"How many deliveries may go out at once. Default: the deliveries of five seconds."`
 }
 
-// Run sets the limit.
 func (c serversLimit) Run(ctx context.Context, out io.Writer) error {
 	var limit *client.RateSetting
 	if c.PerMinute > 0 {
@@ -236,7 +229,6 @@ type serversPin struct {
 	EncryptionKey string `help:"Public X25519 key in base64." required:""`
 }
 
-// Run pins.
 func (c serversPin) Run(ctx context.Context, out io.Writer) error {
 	k := client.SipherKeys{Signing: c.PublicKey, Encryption: c.EncryptionKey}
 	return c.act(ctx, out, func(api *client.Client) (client.Server, error) { return api.PinServer(ctx, c.Server, k) })

@@ -19,7 +19,6 @@ type statsCommand struct {
 	Days positive `help:"Number of days to count, today included, up to 31." default:"1"`
 }
 
-// Run shows.
 func (c statsCommand) Run(ctx context.Context, out io.Writer) error {
 	return call(ctx, c.remote, out, func(api *client.Client) (client.Stats, error) {
 		return api.Stats(ctx, client.StatsQuery{Days: int(c.Days)})
@@ -65,11 +64,9 @@ func showStats(out io.Writer, s client.Stats, days int) error {
 	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
-	down := make([][]string, len(s.Unhealthy))
-	for i, u := range s.Unhealthy {
-		down[i] = []string{u.Server, string(u.Phase), when(u.DownSince), count(u.Inboxes), u.KeyID, u.Reason, u.Why}
-	}
-	return table(out, []string{"SERVER", "PHASE", "DOWN SINCE", "INBOXES", "SIGNING KEY", "REASON", "WHY"}, down)
+	return table(out, []string{"SERVER", "PHASE", "DOWN SINCE", "INBOXES", "SIGNING KEY", "REASON", "WHY"}, rowsOf(s.Unhealthy, func(u client.Trouble) []string {
+		return []string{u.Server, string(u.Phase), when(u.DownSince), count(u.Inboxes), u.KeyID, u.Reason, u.Why}
+	}))
 }
 
 func queueRows(s client.Stats) [][]string {

@@ -29,7 +29,6 @@ type status struct {
 	Wait  bool     `help:"Wait until all recipients are finished. Exit status: 0 if none missed the activity, 3 if some did, 1 for everything else."`
 }
 
-// Run shows.
 func (c status) Run(ctx context.Context, out io.Writer) error {
 	api, err := c.client(ctx)
 	if err != nil {
@@ -84,11 +83,9 @@ func showStatus(out io.Writer, s client.Status, about []client.FoundActivity) er
 			return err
 		}
 	}
-	rows := make([][]string, len(s.Recipients))
-	for i, r := range s.Recipients {
-		rows[i] = []string{r.State, count(r.Attempts), count(r.LastStatus), when(r.NextAttemptAt), r.Inbox, r.WaitsFor, cmp.Or(r.Reason, r.LastError)}
-	}
-	return table(out, []string{"STATE", "ATTEMPTS", "STATUS", "NEXT", "INBOX", "WAITS FOR", "REASON"}, rows)
+	return table(out, []string{"STATE", "ATTEMPTS", "STATUS", "NEXT", "INBOX", "WAITS FOR", "REASON"}, rowsOf(s.Recipients, func(r client.RecipientStatus) []string {
+		return []string{r.State, count(r.Attempts), count(r.LastStatus), when(r.NextAttemptAt), r.Inbox, r.WaitsFor, cmp.Or(r.Reason, r.LastError)}
+	}))
 }
 
 func showBody(out io.Writer, about []client.FoundActivity) error {

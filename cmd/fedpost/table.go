@@ -45,6 +45,15 @@ func table(out io.Writer, header []string, rows [][]string) error {
 	return err
 }
 
+// rowsOf makes a row of each entry of a list.
+func rowsOf[T any](all []T, row func(T) []string) [][]string {
+	rows := make([][]string, len(all))
+	for i, one := range all {
+		rows[i] = row(one)
+	}
+	return rows
+}
+
 // grid is the columns of a table: which are side by side, and how wide.
 type grid struct {
 	header []string

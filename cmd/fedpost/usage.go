@@ -104,12 +104,7 @@ type positive int
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (p *positive) UnmarshalText(text []byte) error {
-	n, err := strconv.Atoi(string(text))
-	if err != nil || n < 1 {
-		return fmt.Errorf("%q is not a whole number from 1 on", text)
-	}
-	*p = positive(n)
-	return nil
+	return wholeFrom(1, text, (*int)(p))
 }
 
 // natural is a flag or an argument that takes a whole number from 0 on.
@@ -117,11 +112,13 @@ type natural int
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (n *natural) UnmarshalText(text []byte) error {
-	v, err := strconv.Atoi(string(text))
-	if err != nil || v < 0 {
-		return fmt.Errorf("%q is not a whole number from 0 on", text)
+	return wholeFrom(0, text, (*int)(n))
+}
+
+func wholeFrom(least int, text []byte, n *int) (err error) {
+	if *n, err = strconv.Atoi(string(text)); err != nil || *n < least {
+		return fmt.Errorf("%q is not a whole number from %d on", text, least)
 	}
-	*n = natural(v)
 	return nil
 }
 

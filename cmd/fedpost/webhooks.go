@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -18,7 +19,6 @@ type webhooksCommand struct {
 
 type webhooksList struct{ remote }
 
-// Run lists.
 func (c webhooksList) Run(ctx context.Context, out io.Writer) error {
 	all := func(api *client.Client) (client.Webhooks, error) {
 		w, err := api.Webhooks(ctx)
@@ -29,18 +29,13 @@ func (c webhooksList) Run(ctx context.Context, out io.Writer) error {
 			_, err := fmt.Fprintln(out, "none")
 			return err
 		}
-		rows := make([][]string, len(l.Webhooks))
-		for i, w := range l.Webhooks {
-			types := strings.Join(w.Types, ",")
-			if types == "" {
-				types = "all"
-			}
+		return table(out, []string{"ID", "STATE", "URL", "TYPES", "FAILING SINCE", "ERROR"}, rowsOf(l.Webhooks, func(w client.Webhook) []string {
+			types := cmp.Or(strings.Join(w.Types, ","), "all")
 			if w.Batch {
 				types += " (batches)"
 			}
-			rows[i] = []string{w.ID, w.State, w.URL, types, when(w.FailingSince), w.LastError}
-		}
-		return table(out, []string{"ID", "STATE", "URL", "TYPES", "FAILING SINCE", "ERROR"}, rows)
+			return []string{w.ID, w.State, w.URL, types, when(w.FailingSince), w.LastError}
+		}))
 	})
 }
 
@@ -54,7 +49,6 @@ type webhooksPut struct {
 	Rotate bool     `help:"Make a new secret. The old one stays valid for a day."`
 }
 
-// Run sets.
 func (c webhooksPut) Run(ctx context.Context, out io.Writer) error {
 	s := client.WebhookSettings{URL: c.To, Types: c.Type, Batch: c.Batch, Secret: c.Secret, RotateSecret: c.Rotate}
 	put := func(api *client.Client) (client.Webhook, error) { return api.PutWebhook(ctx, c.ID, s) }
@@ -72,20 +66,14 @@ type webhooksDelete struct {
 	ID string `arg:"" help:"Id of the webhook."`
 }
 
-// Run deletes.
 func (c webhooksDelete) Run(ctx context.Context, out io.Writer) error {
-	api, err := c.client(ctx)
-	if err != nil {
+	forget := func(api *client.Client) (map[string]string, error) {
+		return map[string]string{"id": c.ID, "status": "deleted"}, api.DeleteWebhook(ctx, c.ID)
+	}
+	return call(ctx, c.remote, out, forget, func(out io.Writer, _ map[string]string) error {
+		_, err := fmt.Fprintf(out, "%s deleted\n", c.ID)
 		return err
-	}
-	if err := api.DeleteWebhook(ctx, c.ID); err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(out, map[string]string{"id": c.ID, "status": "deleted"})
-	}
-	_, err = fmt.Fprintf(out, "%s deleted\n", c.ID)
-	return err
+	})
 }
 
 type webhooksTest struct {
@@ -93,7 +81,6 @@ type webhooksTest struct {
 	ID string `arg:"" help:"Id of the webhook."`
 }
 
-// Run sends a test event.
 func (c webhooksTest) Run(ctx context.Context, out io.Writer) error {
 	test := func(api *client.Client) (client.TestDelivery, error) { return api.TestWebhook(ctx, c.ID) }
 	return call(ctx, c.remote, out, test, func(out io.Writer, t client.TestDelivery) error {

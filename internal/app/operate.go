@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"crypto/rand"
-	"slices"
 	"time"
 
 	"fedpost/internal/activity"
@@ -18,6 +17,7 @@ import (
 	"fedpost/internal/ledger/events"
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/webhook"
+	"fedpost/internal/servers/circuit"
 	"fedpost/internal/servers/ratelimit"
 	"fedpost/internal/store"
 )
@@ -40,23 +40,15 @@ func (p Ports) NewTally() *stats.Tally { return stats.NewTally(p.store(), rand.T
 // above the numbers in the backup.
 func (p Ports) BeginEvents(ctx context.Context) error { return p.store().BeginEventsAnew(ctx) }
 
-func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) ([]api.Route, error) {
-	pol, err := c.Retry.Build()
-	if err != nil {
-		return nil, err
-	}
+func (p Ports) operating(c config.Enqueue, rules circuit.Rules, ring *keys.Ring, tally *stats.Tally) []api.Route {
 	s, now := p.store(), p.now()
 	known := &registry.Service{
-		Hosts: s, Records: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(), Webhooks: s.Webhooks,
-		Rules: c.Circuit.Rules(pol.GiveUp).Complete(), Now: now,
+		Hosts: s, Limits: ratelimit.Limiter{Store: s, Now: now}, Sipher: s.Sipher(), Webhooks: s.Webhooks,
+		Rules: rules, Now: now,
 	}
 	deadLetters := deadletter.Current{Store: s, Ledger: s}
 	reviver := deadletter.Reviver{Store: deadLetters, Queues: p.sender, Now: now}
 	retrier := deadletter.Retrier{Ledger: s, Reviver: reviver}
-	report := &operator.Reporter{
-		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) },
-		Store:  s, Servers: known, Lots: s, Circuits: s, Webhooks: s, Outbox: p.Rows, Tally: tally, Now: now,
-	}
 	webhooks := webhook.Registry{
 		Store: s, Sealer: p.Sealer, Tail: s.EventsEnd, Since: s.EventsSince, Hand: p.handOver, Now: now,
 		Reopen: func(ctx context.Context, url string) error { return p.reopen(ctx, known.Rules, url) },
@@ -69,19 +61,14 @@ func (p Ports) operating(c config.Enqueue, ring *keys.Ring, tally *stats.Tally) 
 			return webhook.Answer{State: one.State, Status: one.LastStatus, Err: one.LastError, Response: one.Response}, nil
 		},
 	}
-	return slices.Concat(
-		operator.ServerRoutes(known, s, now),
-		operator.DeadLetterRoutes(deadLetters, deadletter.FailedRetrier{Retrier: retrier, Feed: s}, now),
-		operator.KeyRoutes(ring, activities{s, now}, now),
-		operator.FindRoutes(activities{s, now}, now),
-		operator.WaitingRoutes(s),
-		operator.ActivityRoutes(retrier, deadletter.Forgetter{Ledger: s, Parked: s, Store: s, Now: now}, now),
-		operator.StatsRoutes(report),
-		operator.WebhookRoutes(webhooks, p.AllowPrivate || c.Outbound.PlainHTTP),
-		operator.EventRoutes(events.Feed{Store: s, Notifier: p.Notifier}),
-		operator.FollowRoutes(s.Sipher()),
-		operator.OutboxRoutes(p.Rows),
-	), nil
+	return operator.Routes(operator.Services{
+		Activities: activities{s, now}, Keys: ring, Servers: known, Lots: s,
+		Queues: func(n queue.Name) operator.Queue { return p.Queue(n) }, Counts: s, Tally: tally,
+		Forgetter:   deadletter.Forgetter{Ledger: s, Parked: s, Store: s, Now: now},
+		DeadLetters: deadLetters, Failed: deadletter.FailedRetrier{Retrier: retrier, Feed: s},
+		Webhooks: webhooks, PlainHTTP: p.AllowPrivate || c.Outbound.PlainHTTP,
+		Events: events.Feed{Store: s, Notifier: p.Notifier}, Follows: s.Sipher(), Outbox: p.Rows, Now: now,
+	})
 }
 
 // activities serves the API's view of activities from the ledger.

@@ -14,24 +14,9 @@ import (
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/api/problem"
 	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/ledger"
 	"fedpost/internal/servers/circuit"
 )
-
-func DeadLetterRoutes(d deadletter.Current, r deadletter.FailedRetrier, now func() time.Time) []api.Route {
-	h := deadHandlers{d, r.Retrier.Reviver, r, now}
-	return []api.Route{
-		route("GET /v1/dead-letters", h.list),
-		route("POST /v1/dead-letters/retry", h.retry),
-		route("DELETE /v1/dead-letters", h.drop),
-	}
-}
-
-type deadHandlers struct {
-	deadLetters deadletter.Current
-	reviver     deadletter.Reviver
-	failed      deadletter.FailedRetrier
-	now         func() time.Time
-}
 
 // shown is a dead letter as callers see it.
 func shown(l deadletter.DeadLetter) client.DeadLetter {
@@ -54,13 +39,13 @@ func shown(l deadletter.DeadLetter) client.DeadLetter {
 // mostDeadLetters is the longest page of dead letters. Each is read with its activity.
 const mostDeadLetters = 200
 
-func (h deadHandlers) list(r *http.Request) (any, error) {
+func (h handlers) listDead(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, api.UsualPage, mostDeadLetters, "id", "host", "activity", "type", "since")
 	_, f := selection(q)
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	ls, next, err := h.deadLetters.DeadLetters(r.Context(), f, q.Get("cursor"), limit)
+	ls, next, err := h.DeadLetters.DeadLetters(r.Context(), f, q.Get("cursor"), limit)
 	return client.DeadLetters{DeadLetters: api.Each(ls, shown), NextCursor: next}, err
 }
 
@@ -112,7 +97,7 @@ const (
 	retryTime = 15 * time.Second
 )
 
-func (h deadHandlers) retry(r *http.Request) (any, error) {
+func (h handlers) retryDead(r *http.Request) (any, error) {
 	in := api.ReadInput(r)
 	s := client.Selection{ID: in.Text("id"), Host: in.Text("host"), Activity: in.Text("activity"), Type: in.Text("type"), Since: in.Instant("since")}
 	limit := in.Number("limit", retryMost)
@@ -134,11 +119,11 @@ func (h deadHandlers) retry(r *http.Request) (any, error) {
 	limit = cmp.Or(limit, retryDefault)
 	var done client.Retried
 	done.Retried, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
-		return h.reviver.Revive(r.Context(), f, cursor, most)
+		return h.Failed.Retrier.Reviver.Revive(r.Context(), f, cursor, most)
 	})
 	if left := limit - done.Retried; err == nil && failed && !done.More && left > 0 {
 		var n int
-		n, done.NextCursor, err = h.failed.RetryFailed(r.Context(), f, cursor, left, h.now().Add(retryTime))
+		n, done.NextCursor, err = h.Failed.RetryFailed(r.Context(), f, cursor, left, h.Now().Add(retryTime))
 		done.Retried, done.More = done.Retried+n, done.NextCursor != ""
 	} else if failed && err == nil {
 		done.NextCursor, done.More = cursor, true
@@ -156,8 +141,8 @@ func (h deadHandlers) retry(r *http.Request) (any, error) {
 
 // inTime handles up to limit dead letters, by pages, until retryTime is over. more reports whether
 // some are left.
-func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n int, next string, err error)) (done int, more bool, err error) {
-	end := h.now().Add(retryTime)
+func (h handlers) inTime(limit int, page func(cursor string, most int) (n int, next string, err error)) (done int, more bool, err error) {
+	end := h.Now().Add(retryTime)
 	for cursor := ""; ; {
 		n, next, err := page(cursor, min(retryStep, limit-done))
 		done += n
@@ -165,14 +150,14 @@ func (h deadHandlers) inTime(limit int, page func(cursor string, most int) (n in
 			return done, more, err
 		}
 		cursor, more = next, next != ""
-		if !more || done >= limit || !h.now().Before(end) {
+		if !more || done >= limit || !h.Now().Before(end) {
 			return done, more, nil
 		}
 	}
 }
 
 // drop removes dead letters. Their recipients stay dead and cannot be retried any more.
-func (h deadHandlers) drop(r *http.Request) (any, error) {
+func (h handlers) dropDead(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "id", "host", "activity", "type", "since", "limit")
 	limit := q.Number("limit", retryDefault, 1, retryMost)
 	s, f := selection(q)
@@ -186,9 +171,9 @@ func (h deadHandlers) drop(r *http.Request) (any, error) {
 	var done client.Dropped
 	done.Dropped, done.More, err = h.inTime(limit, func(cursor string, most int) (int, string, error) {
 		// Current hides what was revived: that is dropped, too.
-		ls, next, err := h.deadLetters.Store.DeadLetters(r.Context(), f, cursor, most)
+		ls, next, err := h.DeadLetters.Store.DeadLetters(r.Context(), f, cursor, most)
 		if err == nil {
-			err = h.deadLetters.RemoveDeadLetters(r.Context(), ls)
+			err = h.DeadLetters.RemoveDeadLetters(r.Context(), ls)
 		}
 		if err != nil {
 			return 0, "", err
@@ -200,4 +185,72 @@ func (h deadHandlers) drop(r *http.Request) (any, error) {
 			fmt.Sprintf("Not all could be dropped; %d were. Try again.", done.Dropped)).Because(err).After(api.RetryAfter)
 	}
 	return done, nil
+}
+
+func (h handlers) forgetActivity(r *http.Request, id activity.ID) (any, error) {
+	return nil, h.Forgetter.Forget(r.Context(), id)
+}
+
+const mostInboxes = 1000
+
+func (h handlers) retryActivity(r *http.Request, id activity.ID) (any, error) {
+	in := api.ReadInput(r)
+	choice, cursor := chosen(in), in.Text("cursor")
+	if err := in.Check(); err != nil {
+		return nil, err
+	}
+	done, err := h.Failed.Retrier.Retry(r.Context(), id, choice, cursor, h.Now().Add(retryTime))
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return nil, err
+	case errors.Is(err, deadletter.ErrBadCursor):
+		in.Fault("cursor", "is not the nextCursor of an earlier answer")
+		return nil, in.Check()
+	case errors.Is(err, deadletter.ErrCancelled):
+		return nil, over("The activity was cancelled, so its recipients cannot be retried. Send it again.", err)
+	case errors.Is(err, deadletter.ErrExpired):
+		return nil, over("The activity has expired (expiresIn), so its recipients cannot be retried. Send it again.", err)
+	case err != nil:
+		return nil, problem.New(http.StatusServiceUnavailable,
+			"Not all could be retried. Try again: no recipient is retried twice.").Because(err).After(api.RetryAfter)
+	}
+	return api.Reply{Status: http.StatusAccepted, Body: client.RetriedActivity{
+		ID: string(id), Retried: done.Sent, Unavailable: done.Unavailable, NextCursor: done.Next,
+	}}, nil
+}
+
+func over(detail string, err error) error {
+	return problem.Typed(http.StatusConflict, "activity-over", "Activity over", detail).Because(err)
+}
+
+// chosen reads which recipients to retry.
+func chosen(in *api.Object) deadletter.Choice {
+	var c deadletter.Choice
+	states := in.Texts("states", 2)
+	for i, s := range states {
+		switch activity.State(s) {
+		case activity.Failed:
+			c.Failed = true
+		case activity.Dead:
+			c.Dead = true
+		default:
+			in.FaultAt("states", i, "is %q; it is one of failed and dead", s)
+		}
+	}
+	if states == nil {
+		c.Failed, c.Dead = true, true
+	}
+	inboxes := in.Texts("inboxes", mostInboxes)
+	if inboxes == nil {
+		return c
+	}
+	c.Inboxes = make(map[string]bool, len(inboxes))
+	for i, inbox := range inboxes {
+		one, err := activity.CanonicalURL(inbox)
+		if err != nil {
+			in.FaultAt("inboxes", i, "%v", err)
+		}
+		c.Inboxes[one] = true
+	}
+	return c
 }

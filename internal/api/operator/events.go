@@ -16,16 +16,6 @@ import (
 	"fedpost/internal/ledger/events"
 )
 
-func EventRoutes(f events.Feed) []api.Route {
-	h := eventHandlers{f, make(chan struct{}, mostWaiting)}
-	return []api.Route{route("GET /v1/events", h.list)}
-}
-
-type eventHandlers struct {
-	feed    events.Feed
-	waiting chan struct{}
-}
-
 const (
 	// longestWait is how long a reader may wait for an event, in seconds.
 	longestWait = 20
@@ -46,7 +36,7 @@ const (
 	recentItems = 12
 )
 
-func (h eventHandlers) list(r *http.Request) (any, error) {
+func (h handlers) listEvents(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "after", "type", "limit", "wait")
 	limit, wait := q.Number("limit", api.UsualPage, 1, api.MostPage), q.Number("wait", 0, 0, longestWait)
 	if err := q.Check(); err != nil {
@@ -58,21 +48,21 @@ func (h eventHandlers) list(r *http.Request) (any, error) {
 	}
 	query := events.Query{After: q.Get("after"), Kinds: kinds, Limit: limit}
 	if query.After == now || query.After == recent {
-		if query.After, err = h.end(r.Context(), query.After == recent); err != nil {
+		if query.After, err = h.endOfFeed(r.Context(), query.After == recent); err != nil {
 			return nil, err
 		}
 	}
 	full := false
 	if wait > 0 {
 		select {
-		case h.waiting <- struct{}{}:
-			defer func() { <-h.waiting }()
+		case h.readers <- struct{}{}:
+			defer func() { <-h.readers }()
 			query.Wait = time.Duration(wait) * time.Second
 		default:
 			full = true
 		}
 	}
-	p, err := h.feed.Read(r.Context(), query)
+	p, err := h.Events.Read(r.Context(), query)
 	if errors.Is(err, events.ErrBadCursor) {
 		return nil, problem.New(http.StatusBadRequest, "The query parameter after is not the value of next in an earlier answer. Leave it out to begin with the oldest event, or give now or recent.")
 	}
@@ -87,8 +77,8 @@ func (h eventHandlers) list(r *http.Request) (any, error) {
 }
 
 // end is the cursor at the end of the feed, or shortly before it.
-func (h eventHandlers) end(ctx context.Context, before bool) (string, error) {
-	end, err := h.feed.Store.EventsEnd(ctx)
+func (h handlers) endOfFeed(ctx context.Context, before bool) (string, error) {
+	end, err := h.Events.Store.EventsEnd(ctx)
 	if err != nil || !before {
 		return end, err
 	}

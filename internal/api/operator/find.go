@@ -21,18 +21,7 @@ type Finder interface {
 	FindActivities(ctx context.Context, s ledger.Sought, cursor string, limit int) ([]ledger.Listed, string, error)
 	// FindBody returns the stored body of an activity, or ledger.ErrNoContent.
 	FindBody(ctx context.Context, id activity.ID) (string, error)
-	View(ctx context.Context, id activity.ID, f ledger.RecipientFilter, cursor string, limit int) (ledger.View, error)
-	CancelActivity(ctx context.Context, id activity.ID) error
-}
-
-func FindRoutes(f Finder, now func() time.Time) []api.Route {
-	h := findHandler{f, now}
-	return []api.Route{route("GET /v1/activities", h.list), route("POST /v1/activities/cancel", h.cancel)}
-}
-
-type findHandler struct {
-	Finder
-	now func() time.Time
+	api.Activities
 }
 
 // Bounds of a page of activities. For its counts, all chunks of each entry are read.
@@ -51,7 +40,7 @@ const (
 	longLook   = 5 * time.Second
 )
 
-func (h findHandler) list(r *http.Request) (any, error) {
+func (h handlers) listActivities(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, pageOfActivities, mostActivities, "id", "body", "activityId", "actor", "since", "state")
 	s, state, body := h.sought(q), api.Choice(q, "state", states...), q.Flag("body")
 	if body && s.ID == "" {
@@ -60,12 +49,12 @@ func (h findHandler) list(r *http.Request) (any, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	page, err := h.page(r.Context(), s, state, q.Get("cursor"), limit)
+	page, err := h.foundPage(r.Context(), s, state, q.Get("cursor"), limit)
 	if err != nil {
 		return nil, err
 	}
 	if body && len(page.Activities) == 1 {
-		text, err := h.FindBody(r.Context(), s.ID)
+		text, err := h.Activities.FindBody(r.Context(), s.ID)
 		if err != nil && !errors.Is(err, ledger.ErrNoContent) && !errors.Is(err, ledger.ErrNoBody) {
 			return nil, err
 		}
@@ -78,7 +67,7 @@ func (h findHandler) list(r *http.Request) (any, error) {
 // recipient.
 var states = append([]string{string(ledger.StatusDelivering), string(ledger.StatusDone)}, api.Texts(activity.States)...)
 
-func (h findHandler) sought(q *api.Query) ledger.Sought {
+func (h handlers) sought(q *api.Query) ledger.Sought {
 	s := ledger.Sought{
 		ActivityID: protocol.Name(q.Get("activityId")), Sender: enqueue.SenderOf(protocol.Name(q.Get("actor"))), Since: q.Instant("since"),
 	}
@@ -93,25 +82,25 @@ func (h findHandler) sought(q *api.Query) ledger.Sought {
 			q.Fault(name, "has %d bytes; the most is %d", n, longestSought)
 		}
 	}
-	if oldest := h.now().Add(-ledger.LongestBack); !s.Since.IsZero() && s.Since.Before(oldest) {
+	if oldest := h.Now().Add(-ledger.LongestBack); !s.Since.IsZero() && s.Since.Before(oldest) {
 		q.Fault("since", "is too long ago: lists go back for %d days", int(ledger.LongestBack.Hours()/24))
 	}
 	return s
 }
 
 // page reads until it has limit activities in the state, or reaches a bound.
-func (h findHandler) page(ctx context.Context, s ledger.Sought, state, cursor string, limit int) (page client.Activities, err error) {
+func (h handlers) foundPage(ctx context.Context, s ledger.Sought, state, cursor string, limit int) (page client.Activities, err error) {
 	page.Activities = []client.FoundActivity{}
-	begun, step := h.now(), limit
+	begun, step := h.Now(), limit
 	if state != "" {
 		step = max(limit, lookStep)
 	}
 	for looked := 0; ; looked += step {
-		ls, next, err := h.FindActivities(ctx, s, cursor, step)
+		ls, next, err := h.Activities.FindActivities(ctx, s, cursor, step)
 		if err != nil {
 			return page, err
 		}
-		views, err := h.views(ctx, ls)
+		views, err := views(ctx, h.Activities, ls)
 		if err != nil {
 			return page, err
 		}
@@ -128,20 +117,20 @@ func (h findHandler) page(ctx context.Context, s ledger.Sought, state, cursor st
 				return page, nil
 			}
 		}
-		if page.NextCursor, cursor = next, next; next == "" || looked+step >= mostLooked || h.now().Sub(begun) >= longLook {
+		if page.NextCursor, cursor = next, next; next == "" || looked+step >= mostLooked || h.Now().Sub(begun) >= longLook {
 			return page, nil
 		}
 	}
 }
 
 // views reads the listed activities; those without a record are nil.
-func (h findHandler) views(ctx context.Context, ls []ledger.Listed) ([]*ledger.View, error) {
+func views(ctx context.Context, f Finder, ls []ledger.Listed) ([]*ledger.View, error) {
 	views := make([]*ledger.View, len(ls))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(viewsAtOnce)
 	for i, l := range ls {
 		g.Go(func() error {
-			v, err := h.View(ctx, l.ID, ledger.RecipientFilter{}, "", 1)
+			v, err := f.View(ctx, l.ID, ledger.RecipientFilter{}, "", 1)
 			if errors.Is(err, ledger.ErrNotFound) {
 				return nil
 			}
@@ -159,12 +148,12 @@ const (
 )
 
 // cancel cancels the activities that match, from the newest back.
-func (h findHandler) cancel(r *http.Request) (any, error) {
+func (h handlers) cancelActivities(r *http.Request) (any, error) {
 	in := api.ReadInput(r)
 	want := client.ActivitySelection{
 		Actor: in.Text("actor"), Type: in.Text("type"), Since: in.Instant("since"), Until: in.Instant("until"), Cursor: in.Text("cursor"),
 	}
-	oldest := h.now().Add(-ledger.LongestBack)
+	oldest := h.Now().Add(-ledger.LongestBack)
 	switch {
 	case want.Actor == "" && want.Type == "" && want.Since.IsZero() && want.Until.IsZero():
 		in.Fault("actor", "is missing, as are type, since and until, so all activities would be cancelled; give at least one")
@@ -190,12 +179,12 @@ func (h findHandler) cancel(r *http.Request) (any, error) {
 }
 
 // cancelAll cancels until the list ends or cancelTime is over.
-func (h findHandler) cancelAll(ctx context.Context, want client.ActivitySelection) (done client.CancelledActivities, err error) {
-	begun := h.now()
+func (h handlers) cancelAll(ctx context.Context, want client.ActivitySelection) (done client.CancelledActivities, err error) {
+	begun := h.Now()
 	s := ledger.Sought{Sender: enqueue.SenderOf(protocol.Name(want.Actor)), Since: want.Since}
 	done.NextCursor = want.Cursor
 	for {
-		ls, next, err := h.FindActivities(ctx, s, done.NextCursor, cancelStep)
+		ls, next, err := h.Activities.FindActivities(ctx, s, done.NextCursor, cancelStep)
 		if err != nil {
 			return done, err
 		}
@@ -211,15 +200,15 @@ func (h findHandler) cancelAll(ctx context.Context, want client.ActivitySelectio
 			return done, err
 		}
 		done.Cancelled, done.Over = done.Cancelled+n, done.Over+len(some)-n
-		if done.NextCursor = next; next == "" || h.now().Sub(begun) >= cancelTime {
+		if done.NextCursor = next; next == "" || h.Now().Sub(begun) >= cancelTime {
 			return done, nil
 		}
 	}
 }
 
 // cancelThese cancels those of ls that are neither done nor cancelled, and counts them.
-func (h findHandler) cancelThese(ctx context.Context, ls []ledger.Listed) (n int, err error) {
-	views, err := h.views(ctx, ls)
+func (h handlers) cancelThese(ctx context.Context, ls []ledger.Listed) (n int, err error) {
+	views, err := views(ctx, h.Activities, ls)
 	if err != nil {
 		return 0, err
 	}
@@ -231,7 +220,7 @@ func (h findHandler) cancelThese(ctx context.Context, ls []ledger.Listed) (n int
 		}
 		n++
 		g.Go(func() error {
-			if err := h.CancelActivity(ctx, ls[i].ID); !errors.Is(err, ledger.ErrNotFound) {
+			if err := h.Activities.CancelActivity(ctx, ls[i].ID); !errors.Is(err, ledger.ErrNotFound) {
 				return err
 			}
 			return nil

@@ -2,12 +2,9 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"time"
-
-	"golang.org/x/sync/errgroup"
+	"slices"
 
 	"fedpost/client"
 	"fedpost/internal/activity"
@@ -18,37 +15,22 @@ import (
 	"fedpost/internal/ledger"
 )
 
-// KeyRoutes are the routes that list and delete signing keys. The finder finds what needs a key.
-func KeyRoutes(r *keys.Ring, f Finder, now func() time.Time) []api.Route {
-	h := keyHandlers{r, f, now}
-	return []api.Route{
-		route("GET /v1/keys", h.list),
-		route("DELETE /v1/keys/{id}", h.delete),
-	}
-}
-
-type keyHandlers struct {
-	ring   *keys.Ring
-	finder Finder
-	now    func() time.Time
-}
-
-func (h keyHandlers) list(r *http.Request) (any, error) {
+func (h handlers) listKeys(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage)
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	ks, next, err := h.ring.List(r.Context(), q.Get("cursor"), limit)
+	ks, next, err := h.Keys.List(r.Context(), q.Get("cursor"), limit)
 	return client.Keys{Keys: api.Each(ks, api.Key), NextCursor: next}, err
 }
 
-func (h keyHandlers) delete(r *http.Request) (any, error) {
+func (h handlers) deleteKey(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "force")
 	force := q.Flag("force")
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	k, err := api.PathKey(r, h.ring)
+	k, err := api.PathKey(r, h.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +46,10 @@ func (h keyHandlers) delete(r *http.Request) (any, error) {
 		return nil, problem.Typed(http.StatusConflict, "key-needed", "Key needed",
 			fmt.Sprintf("The key is needed by %s%d waiting deliveries, which would fail without it. Wait for them, cancel them, or repeat with force=true.", more, n))
 	}
-	if err := h.ring.Delete(r.Context(), k.ID); err != nil {
+	if err := h.Keys.Delete(r.Context(), k.ID); err != nil {
 		return nil, api.KeyProblem(err)
 	}
-	return client.DeletedKey{ID: k.ID, Waiting: n, AtLeast: atLeast, EffectiveBy: h.now().Add(keys.Everywhere).UTC()}, nil
+	return client.DeletedKey{ID: k.ID, Waiting: n, AtLeast: atLeast, EffectiveBy: h.Now().Add(keys.Everywhere).UTC()}, nil
 }
 
 // Bounds of the search for what needs a key.
@@ -78,17 +60,17 @@ const (
 
 // needed counts the recipients that wait for a delivery signed with a key, in the activities of the
 // actors whose key it may be. atLeast: they were too many to read all.
-func (h keyHandlers) needed(ctx context.Context, id string) (n int, atLeast bool, err error) {
+func (h handlers) needed(ctx context.Context, id string) (n int, atLeast bool, err error) {
 	looked, seen := 0, 0
 	for _, sender := range enqueue.SendersOf(id) {
-		s := ledger.Sought{Sender: sender, Since: h.now().Add(-ledger.LongestBack)}
+		s := ledger.Sought{Sender: sender, Since: h.Now().Add(-ledger.LongestBack)}
 		for cursor := ""; ; {
-			ls, next, err := h.finder.FindActivities(ctx, s, cursor, mostNeeding)
+			ls, next, err := h.Activities.FindActivities(ctx, s, cursor, mostNeeding)
 			if err != nil {
 				return 0, false, err
 			}
 			seen += len(ls)
-			waiting, tried, err := h.waiting(ctx, ls, id, mostNeeding-looked)
+			waiting, tried, err := h.waitForKey(ctx, ls, id, mostNeeding-looked)
 			if err != nil {
 				return 0, false, err
 			}
@@ -104,38 +86,21 @@ func (h keyHandlers) needed(ctx context.Context, id string) (n int, atLeast bool
 	return n, false, nil
 }
 
-// waiting counts the unfinished recipients of the listed activities that are signed with a key. It
+// waitForKey counts the unfinished recipients of the listed activities that are signed with a key. It
 // reads at most a number of activities.
-func (h keyHandlers) waiting(ctx context.Context, ls []ledger.Listed, id string, most int) (n, looked int, err error) {
-	counts := make([]int, len(ls))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(viewsAtOnce)
-	for i, l := range ls {
-		if l.KeyID != id {
+func (h handlers) waitForKey(ctx context.Context, ls []ledger.Listed, id string, most int) (n, looked int, err error) {
+	signed := slices.DeleteFunc(ls, func(l ledger.Listed) bool { return l.KeyID != id })
+	signed = signed[:min(len(signed), most)]
+	found, err := views(ctx, h.Activities, signed)
+	for _, v := range found {
+		if v == nil {
 			continue
 		}
-		if looked == most {
-			break
+		for state, c := range v.Counts {
+			if !activity.State(state).Final() {
+				n += c
+			}
 		}
-		looked++
-		g.Go(func() error {
-			v, err := h.finder.View(ctx, l.ID, ledger.RecipientFilter{}, "", 1)
-			if errors.Is(err, ledger.ErrNotFound) {
-				return nil
-			}
-			for state, c := range v.Counts {
-				if !activity.State(state).Final() {
-					counts[i] += c
-				}
-			}
-			return err
-		})
 	}
-	if err := g.Wait(); err != nil {
-		return 0, 0, err
-	}
-	for _, c := range counts {
-		n += c
-	}
-	return n, looked, nil
+	return n, len(signed), err
 }

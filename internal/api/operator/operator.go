@@ -8,13 +8,86 @@ package operator
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"fedpost/internal/api"
 	"fedpost/internal/api/operator/registry"
 	"fedpost/internal/api/problem"
+	"fedpost/internal/deliver/deadletter"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/keys"
+	"fedpost/internal/ledger/events"
+	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/webhook"
 	"fedpost/internal/servers/circuit"
 )
+
+// Services are what the routes work with.
+type Services struct {
+	Activities Finder
+	Keys       *keys.Ring
+	Forgetter  deadletter.Forgetter
+	// DeadLetters lists and drops dead letters, Failed retries them and failed recipients.
+	DeadLetters deadletter.Current
+	Failed      deadletter.FailedRetrier
+	Servers     *registry.Service
+	Lots        Lots
+	Queues      func(queue.Name) Queue
+	Counts      stats.Store
+	// Tally of this process, which is written before the counts are read.
+	Tally    *stats.Tally
+	Events   events.Feed
+	Webhooks webhook.Registry
+	// PlainHTTP allows webhooks without TLS.
+	PlainHTTP bool
+	Follows   Follows
+	// Outbox is nil if the engine has none.
+	Outbox Outbox
+	Now    func() time.Time
+}
+
+// handlers are the functions of the routes.
+type handlers struct {
+	Services
+	readers chan struct{} // those that wait for an event
+}
+
+func Routes(s Services) []api.Route {
+	h := handlers{s, make(chan struct{}, mostWaiting)}
+	return []api.Route{
+		route("GET /v1/activities", h.listActivities),
+		route("POST /v1/activities/cancel", h.cancelActivities),
+		route("POST /v1/activities/{id}/retry", api.OfActivity(h.retryActivity)),
+		route("DELETE /v1/activities/{id}", bare(api.OfActivity(h.forgetActivity))),
+		route("GET /v1/dead-letters", h.listDead),
+		route("POST /v1/dead-letters/retry", h.retryDead),
+		route("DELETE /v1/dead-letters", h.dropDead),
+		route("GET /v1/keys", h.listKeys),
+		route("DELETE /v1/keys/{id}", h.deleteKey),
+		route("GET /v1/servers", h.listServers),
+		route("GET /v1/servers/{host}", named(h.getServer)),
+		route("PUT /v1/servers/{host}", h.about(h.putServer)),
+		route("DELETE /v1/servers/{host}", named(h.forgetServer)),
+		route("GET /v1/servers/{host}/waiting", named(h.listWaiting)),
+		route("POST /v1/servers/{host}/block", h.about(h.blockServer)),
+		route("POST /v1/servers/{host}/unblock", h.about(plain(registry.Directory.Unblock))),
+		route("POST /v1/servers/{host}/pause", h.about(h.pauseServer)),
+		route("POST /v1/servers/{host}/resume", h.about(plain(registry.Directory.Resume))),
+		route("POST /v1/servers/{host}/check", h.about(plain(registry.Directory.Check))),
+		route("GET /v1/stats", h.showStats),
+		route("GET /v1/stats/history", h.showHistory),
+		route("GET /v1/events", h.listEvents),
+		route("GET /v1/webhooks", bare(h.listWebhooks)),
+		route("GET /v1/webhooks/{id}", bare(h.getWebhook)),
+		route("PUT /v1/webhooks/{id}", h.putWebhook),
+		route("DELETE /v1/webhooks/{id}", bare(h.deleteWebhook)),
+		route("POST /v1/webhooks/{id}/test", h.testWebhook),
+		route("GET /v1/follows", h.listFollows),
+		route("GET /v1/outbox", h.ofOutbox(h.listRows)),
+		route("POST /v1/outbox/retry", h.ofOutbox(h.retryRows)),
+		route("DELETE /v1/outbox", h.ofOutbox(h.dropRows)),
+	}
+}
 
 // route serves a pattern. An error of f that is no problem becomes one; see explain.
 func route(pattern string, f func(*http.Request) (any, error)) api.Route {

@@ -25,26 +25,17 @@ type Outbox interface {
 	Depth(ctx context.Context) (outbox.Depth, error)
 }
 
-// OutboxRoutes are the routes of the outbox; nil: there is none.
-func OutboxRoutes(o Outbox) []api.Route {
-	h := outboxHandlers{o}
-	routes := []api.Route{
-		route("GET /v1/outbox", h.list), route("POST /v1/outbox/retry", h.retry), route("DELETE /v1/outbox", h.drop),
+// ofOutbox is f if there is an outbox.
+func (h handlers) ofOutbox(f func(*http.Request) (any, error)) func(*http.Request) (any, error) {
+	if h.Outbox != nil {
+		return f
 	}
-	if o != nil {
-		return routes
+	return func(*http.Request) (any, error) {
+		return nil, problem.Typed(http.StatusNotFound, "no-outbox", "No outbox", "Only fedpost on PostgreSQL (DATABASE_URL) has an outbox. Send with POST /v1/activities.")
 	}
-	for i := range routes {
-		routes[i] = route(routes[i].Pattern, func(*http.Request) (any, error) {
-			return nil, problem.Typed(http.StatusNotFound, "no-outbox", "No outbox", "Only fedpost on PostgreSQL (DATABASE_URL) has an outbox. Send with POST /v1/activities.")
-		})
-	}
-	return routes
 }
 
-type outboxHandlers struct{ rows Outbox }
-
-func (h outboxHandlers) list(r *http.Request) (any, error) {
+func (h handlers) listRows(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage, "state")
 	state := api.Choice(q, "state", outbox.States...)
 	after, ok := rowID(q.Get("cursor"))
@@ -54,7 +45,7 @@ func (h outboxHandlers) list(r *http.Request) (any, error) {
 	if !ok {
 		return nil, api.BadCursor()
 	}
-	rows, err := h.rows.List(r.Context(), state, after, limit)
+	rows, err := h.Outbox.List(r.Context(), state, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +92,7 @@ func rowID(s string) (id int64, ok bool) {
 
 const notARow = "is not the id of a row as GET /v1/outbox shows it"
 
-func (h outboxHandlers) retry(r *http.Request) (any, error) {
+func (h handlers) retryRows(r *http.Request) (any, error) {
 	in := api.ReadInput(r)
 	id, ok := rowID(in.Text("id"))
 	if !ok {
@@ -112,11 +103,11 @@ func (h outboxHandlers) retry(r *http.Request) (any, error) {
 		return nil, err
 	}
 	limit = cmp.Or(limit, retryDefault)
-	n, err := h.rows.Retry(r.Context(), id, limit)
+	n, err := h.Outbox.Retry(r.Context(), id, limit)
 	return api.Reply{Status: http.StatusAccepted, Body: client.Retried{Retried: n, More: n == limit && id == 0}}, err
 }
 
-func (h outboxHandlers) drop(r *http.Request) (any, error) {
+func (h handlers) dropRows(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "id", "limit")
 	limit := q.Number("limit", retryDefault, 1, retryMost)
 	id, ok := rowID(q.Get("id"))
@@ -126,6 +117,6 @@ func (h outboxHandlers) drop(r *http.Request) (any, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	n, err := h.rows.Drop(r.Context(), id, limit)
+	n, err := h.Outbox.Drop(r.Context(), id, limit)
 	return client.Dropped{Dropped: n, More: n == limit && id == 0}, err
 }

@@ -19,8 +19,6 @@ import (
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/ledger/stats"
 	"fedpost/internal/protocol/sipher/follow"
-	"fedpost/internal/protocol/webhook"
-	"fedpost/internal/servers/circuit"
 )
 
 // Queue counts its messages.
@@ -31,23 +29,6 @@ type Queue interface {
 // aged is a queue that knows when its oldest message was sent; zero if it is empty.
 type aged interface {
 	Oldest(ctx context.Context) (time.Time, error)
-}
-
-// Reporter makes reports.
-type Reporter struct {
-	Queues  func(queue.Name) Queue
-	Store   stats.Store
-	Servers *registry.Service
-	// Lots and Circuits count the deliveries that wait for servers.
-	Lots     Lots
-	Circuits circuit.Store
-	// Webhooks lists the webhooks.
-	Webhooks webhook.Store
-	// Outbox is nil if the engine has none.
-	Outbox Outbox
-	// Tally of this process, which is written before the counts are read.
-	Tally *stats.Tally
-	Now   func() time.Time
 }
 
 // Bounds of a report.
@@ -62,26 +43,26 @@ const (
 // always lists the counts that a report shows even if they are 0.
 var always = []string{stats.Accepted, stats.Attempts, string(activity.Delivered), string(activity.Failed), string(activity.Dead), stats.Duplicates, stats.Fallbacks}
 
-// Report returns a report with the counts of a number of days, up to today.
-func (s *Reporter) Report(ctx context.Context, days int) (client.Stats, error) {
-	now := s.Now()
+// report returns a report with the counts of a number of days, up to today.
+func (h handlers) report(ctx context.Context, days int) (client.Stats, error) {
+	now := h.Now()
 	r := client.Stats{At: now.UTC(), Counts: map[string]int{}, Servers: map[string]int{}, Webhooks: map[string]int{}, Unhealthy: []client.Trouble{}}
-	if err := s.Tally.Settle(ctx); err != nil {
+	if err := h.Tally.Settle(ctx); err != nil {
 		return client.Stats{}, err
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		r.Queues, err = s.depths(gctx, now)
+		r.Queues, err = h.depths(gctx, now)
 		return err
 	})
 	g.Go(func() (err error) {
-		r.Days, err = s.days(gctx, now, days)
+		r.Days, err = h.days(gctx, now, days)
 		return err
 	})
-	g.Go(func() error { return s.trouble(gctx, &r) })
-	g.Go(func() error { return s.outbox(gctx, &r) })
+	g.Go(func() error { return h.trouble(gctx, &r) })
+	g.Go(func() error { return h.depthOfOutbox(gctx, &r) })
 	g.Go(func() error {
-		all, err := s.Webhooks.Webhooks(gctx)
+		all, err := h.Webhooks.Webhooks(gctx)
 		for _, w := range all {
 			r.Webhooks[stateOf(w)]++
 		}
@@ -99,11 +80,11 @@ func (s *Reporter) Report(ctx context.Context, days int) (client.Stats, error) {
 	return r, nil
 }
 
-func (s *Reporter) outbox(ctx context.Context, r *client.Stats) error {
-	if s.Outbox == nil {
+func (h handlers) depthOfOutbox(ctx context.Context, r *client.Stats) error {
+	if h.Outbox == nil {
 		return nil
 	}
-	d, err := s.Outbox.Depth(ctx)
+	d, err := h.Outbox.Depth(ctx)
 	r.Outbox = &client.OutboxDepth{Waiting: d.Waiting, Refused: d.Refused}
 	if !d.Oldest.IsZero() {
 		r.Outbox.Oldest = max(0, int(r.At.Sub(d.Oldest).Seconds()))
@@ -111,12 +92,12 @@ func (s *Reporter) outbox(ctx context.Context, r *client.Stats) error {
 	return err
 }
 
-func (s *Reporter) depths(ctx context.Context, now time.Time) (map[string]client.QueueDepth, error) {
+func (h handlers) depths(ctx context.Context, now time.Time) (map[string]client.QueueDepth, error) {
 	all := make([]client.QueueDepth, len(queue.Names))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, name := range queue.Names {
 		g.Go(func() error {
-			q := s.Queues(name)
+			q := h.Queues(name)
 			d, err := q.Depth(ctx)
 			if err != nil {
 				return fmt.Errorf("depth of queue %s: %w", name, err)
@@ -148,13 +129,13 @@ func (s *Reporter) depths(ctx context.Context, now time.Time) (map[string]client
 	return byName, nil
 }
 
-func (s *Reporter) days(ctx context.Context, now time.Time, n int) ([]client.Day, error) {
+func (h handlers) days(ctx context.Context, now time.Time, n int) ([]client.Day, error) {
 	days := make([]client.Day, n)
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range days {
 		g.Go(func() error {
 			day := stats.Day(now.AddDate(0, 0, i+1-n))
-			counts, err := s.Store.CountsOf(ctx, day)
+			counts, err := h.Counts.CountsOf(ctx, day)
 			days[i] = client.Day{Day: day, Counts: counts}
 			return err
 		})
@@ -166,10 +147,10 @@ func (s *Reporter) days(ctx context.Context, now time.Time, n int) ([]client.Day
 }
 
 // trouble counts the servers that are not healthy and lists the worst.
-func (s *Reporter) trouble(ctx context.Context, r *client.Stats) error {
+func (h handlers) trouble(ctx context.Context, r *client.Stats) error {
 	var ill []client.Server
 	for seen, cursor := 0, ""; ; {
-		page, next, err := s.Servers.List(ctx, registry.Filter{}, cursor, serverPage)
+		page, next, err := h.Servers.List(ctx, registry.Filter{}, cursor, serverPage)
 		if err != nil {
 			return err
 		}
@@ -189,8 +170,8 @@ func (s *Reporter) trouble(ctx context.Context, r *client.Stats) error {
 	slices.SortFunc(ill, func(a, b client.Server) int {
 		return cmp.Or(downSince(a).Compare(downSince(b)), strings.Compare(a.Name, b.Name))
 	})
-	for _, h := range client.ByHost(ill) {
-		count(r, h)
+	for _, host := range client.ByHost(ill) {
+		count(r, host)
 	}
 	slices.SortStableFunc(r.Unhealthy, func(a, b client.Trouble) int { return a.DownSince.Compare(b.DownSince) })
 	r.Unhealthy = r.Unhealthy[:min(len(r.Unhealthy), mostListed)]
@@ -236,10 +217,10 @@ func count(r *client.Stats, h client.Hosted) {
 }
 
 // waiting counts the deliveries that wait for any host or inbox, up to mostCounted.
-func (s *Reporter) waiting(ctx context.Context) (*client.WaitingInAll, error) {
+func (h handlers) waiting(ctx context.Context) (*client.WaitingInAll, error) {
 	w := &client.WaitingInAll{}
 	for cursor, seen := "", 0; ; {
-		page, next, err := s.Circuits.ListServers(ctx, cursor, serverPage)
+		page, next, err := h.Servers.Hosts.ListServers(ctx, cursor, serverPage)
 		if err != nil {
 			return nil, fmt.Errorf("count what waits: %w", err)
 		}
@@ -247,7 +228,7 @@ func (s *Reporter) waiting(ctx context.Context) (*client.WaitingInAll, error) {
 			if !state.Parked {
 				continue
 			}
-			n, err := s.Lots.CountParked(ctx, state.Key, mostCounted+1-w.Count)
+			n, err := h.Lots.CountParked(ctx, state.Key, mostCounted+1-w.Count)
 			if err != nil {
 				return nil, err
 			}
@@ -266,19 +247,15 @@ func (s *Reporter) waiting(ctx context.Context) (*client.WaitingInAll, error) {
 	}
 }
 
-func StatsRoutes(reporter *Reporter) []api.Route {
-	return []api.Route{route("GET /v1/stats", reporter.stats), route("GET /v1/stats/history", reporter.history)}
-}
-
-func (s *Reporter) stats(r *http.Request) (any, error) {
+func (h handlers) showStats(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "days", "waiting")
 	days, count := q.Number("days", 1, 1, MostDays), q.Flag("waiting")
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	report, err := s.Report(r.Context(), days)
+	report, err := h.report(r.Context(), days)
 	if err == nil && count {
-		report.Waiting, err = s.waiting(r.Context())
+		report.Waiting, err = h.waiting(r.Context())
 	}
 	return report, err
 }
@@ -292,18 +269,18 @@ var periods = map[period]struct {
 	steps int
 }{"hour": {time.Minute, 60}, "day": {15 * time.Minute, 96}}
 
-func (s *Reporter) history(r *http.Request) (any, error) {
+func (h handlers) showHistory(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "period")
 	of := periods[cmp.Or(api.Choice(q, "period", period("hour"), "day"), "hour")]
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	h, ok := s.Tally.Series(of.step, of.steps)
+	series, ok := h.Tally.Series(of.step, of.steps)
 	if !ok {
 		return nil, problem.Typed(http.StatusNotFound, "no-history", "No history",
 			"On AWS fedpost keeps no history. Use the CloudWatch dashboard with the name of the stack.")
 	}
-	return client.History{From: h.From, StepSeconds: int(h.Step.Seconds()), Since: h.Since, Counts: h.Counts}, nil
+	return client.History{From: series.From, StepSeconds: int(series.Step.Seconds()), Since: series.Since, Counts: series.Counts}, nil
 }
 
 // Follows are the follows that were announced to Sipher servers.
@@ -311,14 +288,12 @@ type Follows interface {
 	Follows(ctx context.Context, cursor string, limit int) (fs []follow.Follow, next string, err error)
 }
 
-func FollowRoutes(f Follows) []api.Route {
-	return []api.Route{route("GET /v1/follows", func(r *http.Request) (any, error) {
-		q, limit := api.ReadPage(r, api.UsualPage, api.MostPage)
-		if err := q.Check(); err != nil {
-			return nil, err
-		}
-		fs, next, err := f.Follows(r.Context(), q.Get("cursor"), limit)
-		shown := api.Each(fs, func(f follow.Follow) client.Follow { return client.Follow(f) })
-		return client.Follows{Follows: shown, NextCursor: next}, err
-	})}
+func (h handlers) listFollows(r *http.Request) (any, error) {
+	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage)
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	fs, next, err := h.Follows.Follows(r.Context(), q.Get("cursor"), limit)
+	shown := api.Each(fs, func(f follow.Follow) client.Follow { return client.Follow(f) })
+	return client.Follows{Follows: shown, NextCursor: next}, err
 }

@@ -2,11 +2,9 @@ package operator
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,35 +16,14 @@ import (
 	"fedpost/internal/servers/parking"
 )
 
-func ServerRoutes(s *registry.Service, lots Lots, now func() time.Time) []api.Route {
-	h := serverHandlers{s, lots, now}
-	return []api.Route{
-		route("GET /v1/servers", h.list),
-		route("GET /v1/servers/{host}", named(h.get)),
-		route("PUT /v1/servers/{host}", about(h.put)),
-		route("DELETE /v1/servers/{host}", named(h.forget)),
-		route("POST /v1/servers/{host}/block", about(h.block)),
-		route("POST /v1/servers/{host}/unblock", about(plain(s.Unblock))),
-		route("POST /v1/servers/{host}/pause", about(h.pause)),
-		route("POST /v1/servers/{host}/resume", about(plain(s.Resume))),
-		route("POST /v1/servers/{host}/check", about(plain(s.Check))),
-	}
-}
-
-type serverHandlers struct {
-	*registry.Service
-	lots Lots
-	now  func() time.Time
-}
-
-func (h serverHandlers) list(r *http.Request) (any, error) {
+func (h handlers) listServers(r *http.Request) (any, error) {
 	q, limit := api.ReadPage(r, api.UsualPage, api.MostPage, "phase", "protocol", "waiting")
-	f := registry.Filter{Phase: api.Choice(q, "phase", registry.Phases...), Protocol: api.Choice(q, "protocol", h.Protocols()...)}
+	f := registry.Filter{Phase: api.Choice(q, "phase", registry.Phases...), Protocol: api.Choice(q, "protocol", h.Servers.Protocols()...)}
 	count := q.Flag("waiting")
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	vs, next, err := h.List(r.Context(), f, q.Get("cursor"), limit)
+	vs, next, err := h.Servers.List(r.Context(), f, q.Get("cursor"), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +41,13 @@ func named(f func(*http.Request, registry.Name) (any, error)) func(*http.Request
 	}
 }
 
-func (h serverHandlers) get(r *http.Request, n registry.Name) (any, error) {
+func (h handlers) getServer(r *http.Request, n registry.Name) (any, error) {
 	q := api.ReadQuery(r, "waiting")
 	count := q.Flag("waiting")
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	v, err := h.Get(r.Context(), n)
+	v, err := h.Servers.Of(n).Get(r.Context(), n)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +64,7 @@ const (
 )
 
 // countWaiting counts the deliveries that wait for each server, if asked.
-func (h serverHandlers) countWaiting(ctx context.Context, asked bool, vs []client.Server) error {
+func (h handlers) countWaiting(ctx context.Context, asked bool, vs []client.Server) error {
 	if !asked {
 		return nil
 	}
@@ -109,7 +86,7 @@ func (h serverHandlers) countWaiting(ctx context.Context, asked bool, vs []clien
 				return err
 			}
 			most := max(leastOfServer, min(mostOfServer, mostCounted/waited))
-			count, err := h.lots.CountParked(ctx, n.Key, most+1)
+			count, err := h.Lots.CountParked(ctx, n.Key, most+1)
 			vs[i].Waiting = &client.WaitingInAll{Count: min(count, most), AtLeast: count > most}
 			return err
 		})
@@ -117,25 +94,25 @@ func (h serverHandlers) countWaiting(ctx context.Context, asked bool, vs []clien
 	return g.Wait()
 }
 
-// forget deletes the record of a server.
-func (h serverHandlers) forget(r *http.Request, n registry.Name) (any, error) {
+// forgetServer deletes the record of a server.
+func (h handlers) forgetServer(r *http.Request, n registry.Name) (any, error) {
 	if err := api.ReadQuery(r).Check(); err != nil {
 		return nil, err
 	}
-	return nil, h.Forget(r.Context(), n)
+	return nil, h.Servers.Of(n).Forget(r.Context(), n)
 }
 
-type act func(ctx context.Context, n registry.Name) (client.Server, error)
+type act func(d registry.Directory, ctx context.Context, n registry.Name) (client.Server, error)
 
 // about handles a request about one server. read takes the fields of the act from the body.
-func about(read func(n registry.Name, in *api.Object) act) func(*http.Request) (any, error) {
+func (h handlers) about(read func(n registry.Name, in *api.Object) act) func(*http.Request) (any, error) {
 	return named(func(r *http.Request, n registry.Name) (any, error) {
 		in := api.ReadInput(r)
 		do := read(n, in)
 		if err := in.Check(); err != nil {
 			return nil, err
 		}
-		return do(r.Context(), n)
+		return do(h.Servers.Of(n), r.Context(), n)
 	})
 }
 
@@ -155,14 +132,16 @@ func why(in *api.Object) string {
 	return s
 }
 
-func (h serverHandlers) block(_ registry.Name, in *api.Object) act {
+func (handlers) blockServer(_ registry.Name, in *api.Object) act {
 	why := why(in)
-	return func(ctx context.Context, n registry.Name) (client.Server, error) { return h.Block(ctx, n, why) }
+	return func(d registry.Directory, ctx context.Context, n registry.Name) (client.Server, error) {
+		return d.Block(ctx, n, why)
+	}
 }
 
-func (h serverHandlers) pause(_ registry.Name, in *api.Object) act {
+func (h handlers) pauseServer(_ registry.Name, in *api.Object) act {
 	why, until, wait := why(in), in.Instant("until"), in.Duration("for", time.Second)
-	now := h.now()
+	now := h.Now()
 	switch {
 	case !until.IsZero() && wait > 0:
 		in.Fault("for", "is given beside until; give one of them, or neither for a pause without end")
@@ -171,16 +150,18 @@ func (h serverHandlers) pause(_ registry.Name, in *api.Object) act {
 	case wait > 0:
 		until = now.Add(wait)
 	}
-	return func(ctx context.Context, n registry.Name) (client.Server, error) {
-		return h.Pause(ctx, n, until, why)
+	return func(d registry.Directory, ctx context.Context, n registry.Name) (client.Server, error) {
+		return d.Pause(ctx, n, until, why)
 	}
 }
 
-// put replaces all settings of a server. A setting that is not in the body is removed.
-func (h serverHandlers) put(n registry.Name, in *api.Object) act {
+// putServer replaces all settings of a server. A setting that is not in the body is removed.
+func (handlers) putServer(n registry.Name, in *api.Object) act {
 	if n.ByURL() {
 		k := client.SipherKeys{Signing: publicKey(in, "publicKey"), Encryption: publicKey(in, "encryptionPublicKey")}
-		return func(ctx context.Context, n registry.Name) (client.Server, error) { return h.Pin(ctx, n, k) }
+		return func(d registry.Directory, ctx context.Context, n registry.Name) (client.Server, error) {
+			return d.Pin(ctx, n, k)
+		}
 	}
 	perMinute, burst := 0, 0
 	if limit := in.Object("rateLimit"); limit != nil {
@@ -190,8 +171,8 @@ func (h serverHandlers) put(n registry.Name, in *api.Object) act {
 		}
 		limit.Done()
 	}
-	return func(ctx context.Context, n registry.Name) (client.Server, error) {
-		return h.Limit(ctx, n, perMinute, burst)
+	return func(d registry.Directory, ctx context.Context, n registry.Name) (client.Server, error) {
+		return d.Limit(ctx, n, perMinute, burst)
 	}
 }
 
@@ -217,16 +198,10 @@ type Lots interface {
 	CountParked(ctx context.Context, key string, most int) (int, error)
 }
 
-func WaitingRoutes(l Lots) []api.Route {
-	return []api.Route{route("GET /v1/servers/{host}/waiting", named(waitingHandler{l}.list))}
-}
-
-type waitingHandler struct{ lots Lots }
-
 // mostCounted is how many waiting deliveries are counted at most, as each is read.
 const mostCounted = 10_000
 
-func (h waitingHandler) list(r *http.Request, n registry.Name) (any, error) {
+func (h handlers) listWaiting(r *http.Request, n registry.Name) (any, error) {
 	if _, many := circuit.FamilyOf(n.Key); n.ByURL() || many {
 		return nil, fmt.Errorf("%w: deliveries wait for hosts and inboxes only", registry.ErrNotApplicable)
 	}
@@ -236,11 +211,11 @@ func (h waitingHandler) list(r *http.Request, n registry.Name) (any, error) {
 	}
 	shard, after, err := parseWaitingCursor(q.Get("cursor"))
 	if err != nil {
-		return nil, api.BadCursor()
+		return nil, err
 	}
 	page := client.Waiting{Server: n.String(), Deliveries: []client.WaitingDelivery{}}
 	for shard < parking.Shards && len(page.Deliveries) < limit {
-		ps, next, err := h.lots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
+		ps, next, err := h.Lots.ParkedUnder(r.Context(), n.Key, shard, after, limit-len(page.Deliveries))
 		if err != nil {
 			return nil, err
 		}
@@ -250,9 +225,9 @@ func (h waitingHandler) list(r *http.Request, n registry.Name) (any, error) {
 		}
 	}
 	if shard < parking.Shards {
-		page.NextCursor = formatWaitingCursor(shard, after)
+		page.NextCursor = registry.Cursor(strconv.Itoa(shard), after)
 	}
-	if page.Count, err = h.lots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
+	if page.Count, err = h.Lots.CountParked(r.Context(), n.Key, mostCounted+1); err != nil {
 		return nil, err
 	}
 	if page.AtLeast = page.Count > mostCounted; page.AtLeast {
@@ -272,20 +247,14 @@ func waiting(p parking.Parked) client.WaitingDelivery {
 	return d
 }
 
-// A cursor is a shard and the cursor in it, encoded so that clients do not make their own.
-func formatWaitingCursor(shard int, after string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(shard) + " " + after))
-}
-
 func parseWaitingCursor(s string) (shard int, after string, err error) {
 	if s == "" {
 		return 0, "", nil
 	}
-	b, err := base64.RawURLEncoding.DecodeString(s)
+	number, after, err := registry.ParseCursor(s)
 	if err != nil {
-		return 0, "", fmt.Errorf("cursor: %w", err)
+		return 0, "", err
 	}
-	number, after, _ := strings.Cut(string(b), " ")
 	shard, err = strconv.Atoi(number)
 	if err != nil || shard < 0 || shard >= parking.Shards {
 		return 0, "", registry.ErrBadCursor

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"fedpost/client"
+	"fedpost/internal/api"
 	"fedpost/internal/api/operator"
 	"fedpost/internal/ledger/events"
 )
@@ -29,7 +31,7 @@ func (quietFeed) Events(_ context.Context, after string, _ int) (events.Page, er
 // Without Retry-After that reader would ask again at once, for ever.
 func TestAReaderWhoCannotWaitGetsRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		route := operator.EventRoutes(events.Feed{Store: quietFeed{}, Notifier: new(events.Notifier)})[0]
+		route := eventsRoute(events.Feed{Store: quietFeed{}, Notifier: new(events.Notifier)})
 		read := func(ctx context.Context, query string) (page client.Events, header string, took time.Duration) {
 			w, begin := httptest.NewRecorder(), time.Now()
 			route.Handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/v1/events?"+query, nil))
@@ -66,4 +68,10 @@ func TestAReaderWhoCannotWaitGetsRetryAfter(t *testing.T) {
 			t.Errorf("after the others have gone: %+v, Retry-After %q, after %v", page, header, took)
 		}
 	})
+}
+
+// eventsRoute is the route of the feed alone.
+func eventsRoute(f events.Feed) api.Route {
+	all := operator.Routes(operator.Services{Events: f})
+	return all[slices.IndexFunc(all, func(r api.Route) bool { return r.Pattern == "GET /v1/events" })]
 }

@@ -13,23 +13,6 @@ import (
 	"fedpost/internal/protocol/webhook"
 )
 
-// WebhookRoutes are the routes of webhooks. plain allows http.
-func WebhookRoutes(r webhook.Registry, plain bool) []api.Route {
-	h := webhookHandlers{r, plain}
-	return []api.Route{
-		route("GET /v1/webhooks", bare(h.list)),
-		route("GET /v1/webhooks/{id}", bare(h.get)),
-		route("PUT /v1/webhooks/{id}", h.put),
-		route("DELETE /v1/webhooks/{id}", bare(h.delete)),
-		route("POST /v1/webhooks/{id}/test", h.test),
-	}
-}
-
-type webhookHandlers struct {
-	webhooks webhook.Registry
-	plain    bool
-}
-
 func stateOf(w webhook.Webhook) string {
 	switch {
 	case !w.DisabledAt.IsZero():
@@ -47,17 +30,17 @@ func shownWebhook(w webhook.Webhook) client.Webhook {
 	}
 }
 
-func (h webhookHandlers) list(r *http.Request) (any, error) {
-	all, err := h.webhooks.Webhooks(r.Context())
+func (h handlers) listWebhooks(r *http.Request) (any, error) {
+	all, err := h.Webhooks.Webhooks(r.Context())
 	return client.Webhooks{Webhooks: api.Each(all, shownWebhook)}, err
 }
 
-func (h webhookHandlers) get(r *http.Request) (any, error) {
-	one, err := h.webhooks.Webhook(r.Context(), r.PathValue("id"))
+func (h handlers) getWebhook(r *http.Request) (any, error) {
+	one, err := h.Webhooks.Webhook(r.Context(), r.PathValue("id"))
 	return shownWebhook(one), err
 }
 
-func (h webhookHandlers) put(r *http.Request) (any, error) {
+func (h handlers) putWebhook(r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	if !webhook.ValidID(id) {
 		return nil, problem.New(http.StatusBadRequest, "The id in the path is not usable: give up to 64 letters, digits, - and _.")
@@ -82,7 +65,7 @@ func (h webhookHandlers) put(r *http.Request) (any, error) {
 	if err := in.Check(); err != nil {
 		return nil, err
 	}
-	one, secret, created, err := h.webhooks.Put(r.Context(), id, s)
+	one, secret, created, err := h.Webhooks.Put(r.Context(), id, s)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +78,7 @@ func (h webhookHandlers) put(r *http.Request) (any, error) {
 }
 
 // target is the canonical URL of a webhook.
-func (h webhookHandlers) target(in *api.Object, given string) string {
+func (h handlers) target(in *api.Object, given string) string {
 	if given == "" {
 		if in.Sound() {
 			in.Fault("url", "is missing; give the URL that events are sent to")
@@ -107,22 +90,22 @@ func (h webhookHandlers) target(in *api.Object, given string) string {
 		in.Fault("url", "%v", err)
 		return ""
 	}
-	if u, err := url.Parse(canonical); err != nil || u.Scheme != "https" && !h.plain {
+	if u, err := url.Parse(canonical); err != nil || u.Scheme != "https" && !h.PlainHTTP {
 		in.Fault("url", "is not https; plain http needs OUTBOUND_PLAIN_HTTP")
 	}
 	return canonical
 }
 
-func (h webhookHandlers) delete(r *http.Request) (any, error) {
-	return nil, h.webhooks.DeleteWebhook(r.Context(), r.PathValue("id"))
+func (h handlers) deleteWebhook(r *http.Request) (any, error) {
+	return nil, h.Webhooks.DeleteWebhook(r.Context(), r.PathValue("id"))
 }
 
-func (h webhookHandlers) test(r *http.Request) (any, error) {
+func (h handlers) testWebhook(r *http.Request) (any, error) {
 	in := api.ReadInput(r)
 	if err := in.Check(); err != nil {
 		return nil, err
 	}
-	id, v, err := h.webhooks.Test(r.Context(), r.PathValue("id"))
+	id, v, err := h.Webhooks.Test(r.Context(), r.PathValue("id"))
 	return api.Reply{Status: http.StatusOK, Location: "/v1/activities/" + string(id), Body: client.TestDelivery{
 		ID: string(id), State: string(v.State), Status: v.Status, Error: v.Err, Response: v.Response,
 	}}, err

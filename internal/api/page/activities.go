@@ -173,8 +173,8 @@ func (v *visit) query(names ...string) url.Values {
 	return q
 }
 
-func aboutActivity(act string, a client.Status) (question, bool) {
-	q, ok := map[string]question{
+func questionsAboutActivity(a client.Status) map[string]question {
+	return map[string]question{
 		"cancel": {
 			Title: "Cancel this activity?", Yes: "Cancel the activity", Danger: true,
 			Says: []string{
@@ -196,8 +196,7 @@ func aboutActivity(act string, a client.Status) (question, bool) {
 				"A server that refused the activity for good will most likely refuse it again.",
 			},
 		},
-	}[act]
-	return q, ok
+	}
 }
 
 func (p *Page) askActivity(v *visit) error {
@@ -206,7 +205,7 @@ func (p *Page) askActivity(v *visit) error {
 	if err != nil {
 		return err
 	}
-	q, ok := aboutActivity(v.r.PathValue("act"), a)
+	q, ok := questionsAboutActivity(a)[v.r.PathValue("act")]
 	if !ok {
 		return noSuchAction()
 	}

@@ -128,8 +128,8 @@ func (v *visit) retryDead(s client.Selection) (n int, more bool, err error) {
 	return n, more, nil
 }
 
-func aboutDead(act, which string) (question, bool) {
-	q, ok := map[string]question{
+func questionsAboutDead(which string) map[string]question {
+	return map[string]question{
 		"retry": {
 			Title: "Retry " + which + "?", Yes: "Retry",
 			Says: []string{"The deliveries get all attempts and the whole give-up time anew.", "If the server is still down, they wait for it."},
@@ -138,14 +138,13 @@ func aboutDead(act, which string) (question, bool) {
 			Title: "Drop " + which + "?", Yes: "Drop for good", Danger: true,
 			Says: []string{"Their recipients stay dead and cannot be retried any more."},
 		},
-	}[act]
-	return q, ok
+	}
 }
 
 func (p *Page) askDead(v *visit) error {
 	s, which := v.selected(v.r.URL.Query())
 	act := v.r.PathValue("act")
-	q, ok := aboutDead(act, which)
+	q, ok := questionsAboutDead(which)[act]
 	if !ok || !selects(s) {
 		return noSuchAction()
 	}

@@ -20,12 +20,13 @@ type eventList struct {
 	Stream string
 }
 
-var about = []struct{ text, name, types string }{
-	{"All", "", ""},
-	{"Servers and webhooks", "servers", "server.unhealthy,server.exhausted,server.gone,server.recovered,webhook.disabled"},
-	{"Gone recipients", "gone", "recipient.gone"},
-	{"Finished activities", "done", "activity.done"},
-	{"Failed and dead", "failed", "recipient.failed,recipient.dead,outbox.refused"},
+var about = []choice{{"", "All"}, {"servers", "Servers and webhooks"}, {"gone", "Gone recipients"}, {"done", "Finished activities"}, {"failed", "Failed and dead"}}
+
+var typesAbout = map[string][]string{
+	"servers": {client.ServerUnhealthy, client.ServerExhausted, client.ServerGone, client.ServerRecovered, client.WebhookDown},
+	"gone":    {client.RecipientGone},
+	"done":    {client.ActivityDone},
+	"failed":  {client.RecipientFailed, client.RecipientDead, client.OutboxRefused},
 }
 
 const (
@@ -36,19 +37,9 @@ const (
 )
 
 func (p *Page) events(v *visit) error {
-	var l eventList
 	chosen := v.r.URL.Query().Get("about")
-	query := client.EventQuery{After: "recent", Limit: 1000}
-	for _, a := range about {
-		where := "/events"
-		if a.name != "" {
-			where += "?about=" + a.name
-		}
-		l.Filters = append(l.Filters, filter{a.text, where, a.name == chosen})
-		if a.name == chosen && a.types != "" {
-			query.Types = strings.Split(a.types, ",")
-		}
-	}
+	l := eventList{Filters: filters("/events", "about", chosen, about)}
+	query := client.EventQuery{After: "recent", Limit: 1000, Types: typesAbout[chosen]}
 	for range eventReads {
 		page, err := v.api.EventPage(v.r.Context(), query)
 		if err != nil {

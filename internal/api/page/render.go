@@ -259,13 +259,10 @@ var done = map[string]string{
 func answer(status int, text string) string {
 	text = clean(text)
 	number := strconv.Itoa(status)
-	switch {
-	case status == 0 || strings.Contains(text, number):
+	if status == 0 || strings.Contains(text, number) {
 		return text
-	case text == "":
-		return number
 	}
-	return number + " " + text
+	return strings.TrimSpace(number + " " + text)
 }
 
 // what is the phase or state of an event, for its colour.

@@ -29,6 +29,18 @@ type filter struct {
 	On          bool
 }
 
+// filters are the choices of a parameter of a page, of which the empty one is its default.
+func filters(page, parameter, chosen string, all []choice) (shown []filter) {
+	for _, c := range all {
+		where := page
+		if c.Value != "" {
+			where += "?" + parameter + "=" + c.Value
+		}
+		shown = append(shown, filter{c.Text, where, c.Value == chosen})
+	}
+	return shown
+}
+
 // troubled are the phases in which deliveries fail or wait because of the server.
 var troubled = []client.Phase{client.PhaseUnhealthy, client.PhaseHalfOpen, client.PhaseExhausted, client.PhaseRecovering}
 
@@ -41,16 +53,9 @@ func (p *Page) servers(v *visit) error {
 		return nil
 	}
 	phase := q.Get("phase")
-	l := serverList{}
-	for _, f := range []struct{ text, phase string }{
-		{"In trouble", ""}, {"Deliveries wait", "waiting"}, {"Paused", "paused"}, {"Blocked", "blocked"}, {"Gone", "gone"}, {"Exhausted", "exhausted"}, {"All with a record", "all"},
-	} {
-		where := "/servers"
-		if f.phase != "" {
-			where += "?phase=" + f.phase
-		}
-		l.Filters = append(l.Filters, filter{f.text, where, f.phase == phase})
-	}
+	l := serverList{Filters: filters("/servers", "phase", phase, []choice{
+		{"", "In trouble"}, {"waiting", "Deliveries wait"}, {"paused", "Paused"}, {"blocked", "Blocked"}, {"gone", "Gone"}, {"exhausted", "Exhausted"}, {"all", "All with a record"},
+	})}
 	var err error
 	switch phase {
 	case "":
@@ -266,9 +271,9 @@ type choice struct{ Value, Text string }
 // reason is the field for an operator's reason.
 var reason = field{Name: "reason", Label: "Reason (shown with the server)", Kind: "text"}
 
-func aboutServer(act, name string) (question, bool) {
+func questionsAboutServer(name string) map[string]question {
 	subdomains := field{Name: "subdomains", Label: "All of its subdomains, too", Kind: "checkbox"}
-	q, ok := map[string]question{
+	return map[string]question{
 		"block": {
 			Title: "Block " + name + "?", Yes: "Block", Danger: true, Fields: []field{subdomains, reason},
 			Says: []string{
@@ -310,13 +315,12 @@ func aboutServer(act, name string) (question, bool) {
 				{Name: "burst", Label: "At once", Hint: "empty: as many as in five seconds", Kind: "number"},
 			},
 		},
-	}[act]
-	return q, ok
+	}
 }
 
 func (p *Page) askServer(v *visit) error {
 	name, act := v.r.PathValue("name"), v.r.PathValue("act")
-	q, ok := aboutServer(act, clean(name))
+	q, ok := questionsAboutServer(clean(name))[act]
 	if !ok {
 		return noSuchAction()
 	}

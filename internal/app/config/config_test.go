@@ -326,3 +326,18 @@ func TestNoPolicyTriesMoreOftenThanAQueueHandsOut(t *testing.T) {
 		}
 	}
 }
+
+// TestUpPassesEachConcernOnThatItReads to the three functions, which share their names.
+func TestUpPassesEachConcernOnThatItReads(t *testing.T) {
+	var l Local
+	l.Limits.Batch, l.Concurrency.Probes, l.Sipher.Checks, l.Outbound.UserAgent = 7, 8, 9, "me"
+	if e := l.Enqueue(); e.Limits != l.Limits || e.Sipher != l.Sipher || e.Outbound.UserAgent != "me" || e.Table.Name != "" {
+		t.Errorf("enqueue reads %+v", e)
+	}
+	if d := l.Deliver(); d.Concurrency != l.Concurrency || d.Limits != l.Limits || d.Outbound.UserAgent != "me" {
+		t.Errorf("deliver reads %+v", d)
+	}
+	if h := l.HealthCheck(); h.Concurrency != l.Concurrency || h.Sipher != l.Sipher {
+		t.Errorf("the scheduled function reads %+v", h)
+	}
+}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -112,16 +113,12 @@ func (p *Prefixes) UnmarshalText(b []byte) error {
 	for s := range strings.SplitSeq(string(b), ",") {
 		prefix, err := netip.ParsePrefix(strings.TrimSpace(s))
 		if err != nil {
-			return notPrefix(s)
+			return fmt.Errorf("not a list of CIDR prefixes because of %s", s)
 		}
 		*p = append(*p, prefix)
 	}
 	return nil
 }
-
-type notPrefix string
-
-func (e notPrefix) Error() string { return "not a list of CIDR prefixes because of " + string(e) }
 
 // Events says how long events are kept.
 type Events struct {

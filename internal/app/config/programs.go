@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 )
 
@@ -85,28 +86,23 @@ type Local struct {
 }
 
 // Enqueue is the settings of functions/enqueue in `fedpost up`, without those of AWS.
-func (l Local) Enqueue() Enqueue {
-	return Enqueue{
-		Deduplication: l.Deduplication, Limits: l.Limits, Events: l.Events, Priorities: l.Priorities,
-		Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
-		SipherIdentity: l.SipherIdentity, Sipher: l.Sipher,
-	}
-}
+func (l Local) Enqueue() Enqueue { return part[Enqueue](l) }
 
 // Deliver is to functions/deliver what Enqueue is to functions/enqueue.
-func (l Local) Deliver() Deliver {
-	return Deliver{
-		Limits: l.Limits, Events: l.Events, Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
-		Concurrency: l.Concurrency, SipherIdentity: l.SipherIdentity, SipherSecrets: l.SipherSecrets, Sipher: l.Sipher,
-	}
-}
+func (l Local) Deliver() Deliver { return part[Deliver](l) }
 
 // HealthCheck is to functions/healthcheck what Enqueue is to functions/enqueue.
-func (l Local) HealthCheck() HealthCheck {
-	return HealthCheck{
-		Retry: l.Retry, Circuit: l.Circuit, Outbound: l.Outbound,
-		Events: l.Events, Concurrency: l.Concurrency, Sipher: l.Sipher,
+func (l Local) HealthCheck() HealthCheck { return part[HealthCheck](l) }
+
+// part is the settings of a program as far as l has them: concerns have the same names everywhere.
+func part[T any](l Local) (program T) {
+	to, from := reflect.ValueOf(&program).Elem(), reflect.ValueOf(l)
+	for i := range to.NumField() {
+		if concern := from.FieldByName(to.Type().Field(i).Name); concern.IsValid() {
+			to.Field(i).Set(concern)
+		}
 	}
+	return program
 }
 
 // AWS is what `fedpost up` reads in addition to Local on AWS.

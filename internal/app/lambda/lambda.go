@@ -10,7 +10,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -21,6 +23,7 @@ import (
 	"fedpost/internal/app/lambda/apigateway"
 	"fedpost/internal/app/lambda/metrics"
 	"fedpost/internal/app/lambda/sqsevent"
+	"fedpost/internal/app/topology"
 	"fedpost/internal/app/tracing"
 	"fedpost/internal/engine/awssdk"
 	"fedpost/internal/engine/dynamodb"
@@ -111,29 +114,23 @@ func HealthCheck(log *slog.Logger) (func(context.Context, events.EventBridgeEven
 	if err := config.Load(&c); err != nil {
 		return nil, err
 	}
-	log = from(c.Log.Level, log)
-	cfg, err := awssdk.Config(os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	p, err := ports(cfg, c.Queueing, c.Queues, c.Table, log)
+	f, err := open(config.AWS{Queues: c.Queues, Table: c.Table}, c.Queueing, c.Metrics, config.Tracing{}, from(c.Log.Level, log))
 	if err != nil {
 		return nil, err
 	}
 	if c.EventBus.Name != "" {
-		client, err := awssdk.EventBridge(cfg, os.Getenv)
+		client, err := awssdk.EventBridge(f.cfg, os.Getenv)
 		if err != nil {
 			return nil, err
 		}
-		p.Bus, p.BusName = eventbridge.Bus{Client: client, Name: c.EventBus.Name}, c.EventBus.Name
+		f.Bus, f.BusName = eventbridge.Bus{Client: client, Name: c.EventBus.Name}, c.EventBus.Name
 	}
-	f := function{Ports: p, meter: metrics.New(c.Metrics.Namespace, os.Stdout, time.Now)}
 	f.Metrics = f.meter
 	runner, err := app.HealthCheck(c, f.Ports)
 	if err != nil {
 		return nil, err
 	}
-	return logged(log, func(ctx context.Context, _ events.EventBridgeEvent) (any, error) {
+	return logged(f.Log, func(ctx context.Context, _ events.EventBridgeEvent) (any, error) {
 		defer f.end(ctx)
 		return nil, runner.Run(ctx)
 	}), nil
@@ -161,36 +158,6 @@ func open(c config.AWS, kind config.Queueing, m config.Metrics, t config.Tracing
 	return f, nil
 }
 
-// ports returns SQS and DynamoDB as app.Ports.
-func ports(cfg aws.Config, kind config.Queueing, q config.Queues, t config.Table, log *slog.Logger) (app.Ports, error) {
-	messages, err := awssdk.SQS(cfg, os.Getenv)
-	if err != nil {
-		return app.Ports{}, err
-	}
-	records, err := awssdk.DynamoDB(cfg, os.Getenv)
-	if err != nil {
-		return app.Ports{}, err
-	}
-	queues := map[queue.Name]queue.Queue{}
-	for name, url := range q.URLs() {
-		queues[name] = sqs.New(messages, url, name, kind.Kind())
-	}
-	return app.Ports{
-		Table: dynamodb.New(records, t.Name),
-		Queue: func(n queue.Name) queue.Queue { return queues[n] },
-		Log:   log, Now: app.Wall,
-	}, nil
-}
-
-// sealer seals signing keys with KMS.
-func sealer(cfg aws.Config, s config.Sealing) (*kms.Sealer, error) {
-	client, err := awssdk.KMS(cfg, os.Getenv)
-	if err != nil {
-		return nil, fmt.Errorf("sealing key: %w", err)
-	}
-	return kms.New(client.Encrypt, client.Decrypt, s.KMSKey), nil
-}
-
 // sendTime is how long an invocation waits at its end for the collector of traces.
 const sendTime = 500 * time.Millisecond
 
@@ -212,21 +179,79 @@ func (f function) end(ctx context.Context) {
 
 // Local is the engine of a process on AWS's services, or on a stand-in at AWS_ENDPOINT_URL.
 func Local(c config.AWS, kind config.Queueing, cfg aws.Config, log *slog.Logger) (app.Ports, error) {
-	p, err := ports(cfg, kind, c.Queues, c.Table, log)
+	p, err := Records(c.Table, c.Sealing, cfg, log)
 	if err != nil {
 		return app.Ports{}, err
 	}
-	p.Sealer, err = sealer(cfg, c.Sealing)
-	return p, err
+	messages, err := awssdk.SQS(cfg, os.Getenv)
+	if err != nil {
+		return app.Ports{}, err
+	}
+	queues := map[queue.Name]queue.Queue{}
+	for name, url := range c.Queues.URLs() {
+		queues[name] = sqs.New(messages, url, name, kind.Kind())
+	}
+	p.Queue, p.Now = func(n queue.Name) queue.Queue { return queues[n] }, app.Wall
+	return p, nil
 }
 
-// Records is the part of the engine that keeps records, with their sealer.
+// Records is the part of the engine that keeps records, with their sealer if a key of KMS is set.
 func Records(t config.Table, s config.Sealing, cfg aws.Config, log *slog.Logger) (app.Ports, error) {
 	client, err := awssdk.DynamoDB(cfg, os.Getenv)
 	if err != nil {
 		return app.Ports{}, err
 	}
 	p := app.Ports{Table: dynamodb.New(client, t.Name), Log: log}
-	p.Sealer, err = sealer(cfg, s)
-	return p, err
+	if s.KMSKey == "" {
+		return p, nil
+	}
+	seals, err := awssdk.KMS(cfg, os.Getenv)
+	if err != nil {
+		return app.Ports{}, fmt.Errorf("sealing key: %w", err)
+	}
+	p.Sealer = kms.New(seals.Encrypt, seals.Decrypt, s.KMSKey)
+	return p, nil
+}
+
+// Sources maps ARNs, by which events name their queues, to the names of the queues that the
+// deliver function reads. It derives the ARNs from the queues' URLs.
+func Sources(region string, urls map[queue.Name]string) (map[string]queue.Name, error) {
+	sources := map[string]queue.Name{}
+	for _, name := range topology.Sources {
+		arn, err := queueARN(region, urls[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s queue: %w", name, err)
+		}
+		sources[arn] = name
+	}
+	return sources, nil
+}
+
+// queueARN returns the ARN of the queue at a URL, which ends in the account and the name.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html
+func queueARN(region, rawURL string) (string, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return "", err
+	}
+	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
+	if len(parts) < 2 {
+		return "", fmt.Errorf("%s is not the URL of a queue: it must end in /account/name", rawURL)
+	}
+	account, name := parts[len(parts)-2], parts[len(parts)-1]
+	return "arn:" + partition(region) + ":sqs:" + region + ":" + account + ":" + name, nil
+}
+
+// partition returns the AWS partition of a region.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
+func partition(region string) string {
+	switch {
+	case strings.HasPrefix(region, "cn-"):
+		return "aws-cn"
+	case strings.HasPrefix(region, "us-gov-"):
+		return "aws-us-gov"
+	case strings.HasPrefix(region, "eusc-"):
+		return "aws-eusc"
+	}
+	return "aws"
 }

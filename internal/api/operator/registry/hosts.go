@@ -40,21 +40,31 @@ func (s hosts) nameProtocols(ctx context.Context, vs []client.Server) error {
 	return nil
 }
 
-func (s hosts) get(ctx context.Context, n Name) (client.Server, error) {
+func (s hosts) Get(ctx context.Context, n Name) (client.Server, error) {
 	st, err := circuit.Load(ctx, s.Hosts, n.Key)
 	if err != nil {
 		return client.Server{}, err
 	}
-	v, err := s.withLimit(ctx, st)
+	return first(s.shown(ctx, st))
+}
+
+func first(vs []client.Server, err error) (client.Server, error) {
 	if err != nil {
-		return v, err
+		return client.Server{}, err
 	}
-	vs := []client.Server{v}
-	if err := s.nameProtocols(ctx, vs); err != nil {
-		return v, err
+	return vs[0], nil
+}
+
+// shown are servers as operators see them.
+func (s hosts) shown(ctx context.Context, states ...circuit.State) ([]client.Server, error) {
+	vs, err := s.withLimits(ctx, states...)
+	if err == nil {
+		err = s.nameProtocols(ctx, vs)
 	}
-	err = s.blockedAbove(ctx, []circuit.State{st}, vs)
-	return vs[0], err
+	if err == nil {
+		err = s.blockedAbove(ctx, states, vs)
+	}
+	return vs, err
 }
 
 // blockedAbove shows servers as blocked if their host is blocked, or a domain above with its
@@ -105,6 +115,12 @@ func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]
 	if err != nil {
 		return nil, "", err
 	}
+	vs, err := s.shown(ctx, states...)
+	return slices.DeleteFunc(vs, func(v client.Server) bool { return !f.matches(v) }), next, err
+}
+
+// withLimits are the views of states with the limits that are in force.
+func (s hosts) withLimits(ctx context.Context, states ...circuit.State) ([]client.Server, error) {
 	var limited []string
 	for _, st := range states {
 		if host, whole := circuit.HostOf(st.Key); whole && st.Limited(s.Now()) > 0 {
@@ -113,42 +129,20 @@ func (s hosts) page(ctx context.Context, f Filter, cursor string, limit int) ([]
 	}
 	limits := map[string]ratelimit.Limit{}
 	if len(limited) > 0 {
+		var err error
 		if limits, err = s.Limits.Store.Limits(ctx, limited...); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
-	vs := make([]client.Server, 0, len(states))
-	for _, st := range states {
-		v := s.view(st)
+	vs := make([]client.Server, len(states))
+	for i, st := range states {
+		vs[i] = s.view(st)
 		host, _ := circuit.HostOf(st.Key)
 		if l, ok := limits[host]; ok && l.InForce(s.Now()) {
-			v.RateLimit = limitOf(l)
+			vs[i].RateLimit = limitOf(l)
 		}
-		vs = append(vs, v)
 	}
-	if err := s.nameProtocols(ctx, vs); err != nil {
-		return nil, "", err
-	}
-	if err := s.blockedAbove(ctx, states, vs); err != nil {
-		return nil, "", err
-	}
-	return slices.DeleteFunc(vs, func(v client.Server) bool { return !f.matches(v) }), next, nil
-}
-
-func (s hosts) withLimit(ctx context.Context, st circuit.State) (client.Server, error) {
-	v := s.view(st)
-	host, whole := circuit.HostOf(st.Key)
-	if !whole || st.Limited(s.Now()) == 0 {
-		return v, nil
-	}
-	l, ok, err := s.Limits.Limit(ctx, host)
-	if err != nil {
-		return client.Server{}, err
-	}
-	if ok {
-		v.RateLimit = limitOf(l)
-	}
-	return v, nil
+	return vs, nil
 }
 
 func limitOf(l ratelimit.Limit) *client.RateLimit {
@@ -176,48 +170,39 @@ func (s hosts) view(st circuit.State) client.Server {
 	return v
 }
 
-func (s hosts) block(ctx context.Context, n Name, why string) (client.Server, error) {
+func (s hosts) Block(ctx context.Context, n Name, why string) (client.Server, error) {
 	if host, ok := circuit.FamilyOf(n.Key); ok {
-		if _, err := s.block(ctx, Name{Key: circuit.HostKey(host)}, why); err != nil {
+		if _, err := s.Block(ctx, Name{Key: circuit.HostKey(host)}, why); err != nil {
 			return client.Server{}, err
 		}
 	} else if err := whole(n, "blocking"); err != nil {
 		return client.Server{}, err
 	}
-	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.Block(s.Rules, why, s.Now()) })
+	return s.change(ctx, n, func(st circuit.State) circuit.State { return st.Block(s.Rules, why, s.Now()) })
 }
 
-func (s hosts) unblock(ctx context.Context, n Name) (client.Server, error) {
+func (s hosts) Unblock(ctx context.Context, n Name) (client.Server, error) {
 	if host, ok := circuit.FamilyOf(n.Key); ok {
-		if _, err := s.unblock(ctx, Name{Key: circuit.HostKey(host)}); err != nil {
+		if _, err := s.Unblock(ctx, Name{Key: circuit.HostKey(host)}); err != nil {
 			return client.Server{}, err
 		}
 	}
-	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.Unblock(s.Rules, s.Now()) })
+	return s.change(ctx, n, func(st circuit.State) circuit.State { return st.Unblock(s.Rules, s.Now()) })
 }
 
-func (s hosts) pause(ctx context.Context, n Name, until time.Time, why string) (client.Server, error) {
-	if err := whole(n, "pausing"); err != nil {
-		return client.Server{}, err
-	}
-	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.Pause(s.Rules, until, why, s.Now()) })
+func (s hosts) Pause(ctx context.Context, n Name, until time.Time, why string) (client.Server, error) {
+	return s.changeUnblocked(ctx, n, whole(n, "pausing"), func(st circuit.State) circuit.State { return st.Pause(s.Rules, until, why, s.Now()) })
 }
 
-func (s hosts) resume(ctx context.Context, n Name) (client.Server, error) {
-	if err := single(n, "resuming"); err != nil {
-		return client.Server{}, err
-	}
-	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.Resume(s.Rules, s.Now()) })
+func (s hosts) Resume(ctx context.Context, n Name) (client.Server, error) {
+	return s.changeUnblocked(ctx, n, single(n, "resuming"), func(st circuit.State) circuit.State { return st.Resume(s.Rules, s.Now()) })
 }
 
-func (s hosts) check(ctx context.Context, n Name) (client.Server, error) {
-	if err := single(n, "checking"); err != nil {
-		return client.Server{}, err
-	}
-	return s.change(ctx, n, false, func(st circuit.State) circuit.State { return st.CheckNow(s.Rules, s.Now()) })
+func (s hosts) Check(ctx context.Context, n Name) (client.Server, error) {
+	return s.changeUnblocked(ctx, n, single(n, "checking"), func(st circuit.State) circuit.State { return st.CheckNow(s.Rules, s.Now()) })
 }
 
-func (s hosts) limit(ctx context.Context, n Name, perMinute, burst int) (client.Server, error) {
+func (s hosts) Limit(ctx context.Context, n Name, perMinute, burst int) (client.Server, error) {
 	if err := whole(n, "a rate limit"); err != nil {
 		return client.Server{}, err
 	}
@@ -226,10 +211,10 @@ func (s hosts) limit(ctx context.Context, n Name, perMinute, burst int) (client.
 	if _, err := s.Limits.Set(ctx, host, perMinute, burst); err != nil {
 		return client.Server{}, err
 	}
-	return s.change(ctx, n, true, func(st circuit.State) circuit.State { return st.LimitTo(s.Rules, perMinute, s.Now()) })
+	return s.change(ctx, n, func(st circuit.State) circuit.State { return st.LimitTo(s.Rules, perMinute, s.Now()) })
 }
 
-func (hosts) pin(context.Context, Name, client.SipherKeys) (client.Server, error) {
+func (hosts) Pin(context.Context, Name, client.SipherKeys) (client.Server, error) {
 	return client.Server{}, fmt.Errorf("pinning keys %w to a host of the fediverse", ErrNotApplicable)
 }
 
@@ -251,19 +236,47 @@ func single(n Name, what string) error {
 	return nil
 }
 
-// change applies f to a circuit. A blocked circuit is changed only if blocked is set.
-func (s hosts) change(ctx context.Context, n Name, blocked bool, f func(circuit.State) circuit.State) (client.Server, error) {
-	_, after, err := circuit.Change(ctx, s.Hosts, n.Key, func(st circuit.State) circuit.State {
-		if st.Phase == circuit.Blocked && !blocked {
+// changeUnblocked applies f to a circuit that is not blocked, unless refusal is an error.
+func (s hosts) changeUnblocked(ctx context.Context, n Name, refusal error, f func(circuit.State) circuit.State) (client.Server, error) {
+	if refusal != nil {
+		return client.Server{}, refusal
+	}
+	v, err := s.change(ctx, n, func(st circuit.State) circuit.State {
+		if st.Phase == circuit.Blocked {
 			return st
 		}
 		return f(st)
 	})
+	if err == nil && v.Phase == client.PhaseBlocked {
+		return client.Server{}, fmt.Errorf("%s: %w", n, ErrBlocked)
+	}
+	return v, err
+}
+
+// change applies f to a circuit.
+func (s hosts) change(ctx context.Context, n Name, f func(circuit.State) circuit.State) (client.Server, error) {
+	_, after, err := circuit.Change(ctx, s.Hosts, n.Key, f)
 	if err != nil {
 		return client.Server{}, err
 	}
-	if after.Phase == circuit.Blocked && !blocked {
-		return client.Server{}, fmt.Errorf("%s: %w", n, ErrBlocked)
+	return first(s.withLimits(ctx, after))
+}
+
+func (s hosts) Forget(ctx context.Context, n Name) error {
+	st, err := circuit.Load(ctx, s.Hosts, n.Key)
+	switch {
+	case err != nil:
+		return err
+	case st.Version == "":
+		return ErrNoRecord
+	case st.Parked:
+		return ErrParked
 	}
-	return s.withLimit(ctx, after)
+	if host, whole := n.host(); whole {
+		// First the limit: workers read it only while the state says so.
+		if _, err := s.Limits.Set(ctx, host, 0, 0); err != nil {
+			return err
+		}
+	}
+	return s.Hosts.DropServer(ctx, st)
 }

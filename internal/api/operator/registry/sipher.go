@@ -19,7 +19,13 @@ type siphers struct{ *Service }
 
 func (siphers) protocols() []activity.Protocol { return []activity.Protocol{activity.Sipher} }
 
-func (s siphers) get(ctx context.Context, n Name) (client.Server, error) { return s.one(ctx, n.URL) }
+func (s siphers) Get(ctx context.Context, n Name) (client.Server, error) {
+	v, err := s.one(ctx, n.URL)
+	if errors.Is(err, ErrUnknown) {
+		return hosts(s).Get(ctx, n.ofHost())
+	}
+	return v, err
+}
 
 // page returns servers by URL.
 func (s siphers) page(ctx context.Context, f Filter, after string, limit int) ([]client.Server, string, error) {
@@ -139,9 +145,12 @@ func (s siphers) ill(ctx context.Context, url string) (v client.Server, ill bool
 	return v, err == nil && v.Phase != client.PhaseHealthy, err
 }
 
-func (s siphers) resume(ctx context.Context, n Name) (client.Server, error) {
+func (s siphers) Resume(ctx context.Context, n Name) (client.Server, error) {
 	v, ill, err := s.ill(ctx, n.URL)
-	if !ill {
+	switch {
+	case errors.Is(err, ErrUnknown):
+		return hosts(s).Resume(ctx, n.ofHost())
+	case !ill:
 		return v, err
 	}
 	if err := s.Sipher.MarkHealthy(ctx, n.URL, s.Now()); err != nil {
@@ -151,9 +160,12 @@ func (s siphers) resume(ctx context.Context, n Name) (client.Server, error) {
 }
 
 // check makes the next check of an unhealthy server due now.
-func (s siphers) check(ctx context.Context, n Name) (client.Server, error) {
+func (s siphers) Check(ctx context.Context, n Name) (client.Server, error) {
 	v, ill, err := s.ill(ctx, n.URL)
-	if !ill {
+	switch {
+	case errors.Is(err, ErrUnknown):
+		return hosts(s).Check(ctx, n.ofHost())
+	case !ill:
 		return v, err
 	}
 	v.NextCheckAt = s.Now()
@@ -173,14 +185,20 @@ func CheckKey(text string) error {
 	return nil
 }
 
-func (s siphers) block(ctx context.Context, n Name, why string) (client.Server, error) {
+func (s siphers) Block(ctx context.Context, n Name, why string) (client.Server, error) {
+	if _, err := hosts(s).Block(ctx, n.ofHost(), why); err != nil {
+		return client.Server{}, err
+	}
 	if err := s.Sipher.Block(ctx, peers.Block{ServerURL: n.URL, Reason: why, CreatedAt: s.Now()}); err != nil {
 		return client.Server{}, fmt.Errorf("block %s: %w", n, err)
 	}
 	return s.one(ctx, n.URL)
 }
 
-func (s siphers) unblock(ctx context.Context, n Name) (client.Server, error) {
+func (s siphers) Unblock(ctx context.Context, n Name) (client.Server, error) {
+	if _, err := hosts(s).Unblock(ctx, n.ofHost()); err != nil {
+		return client.Server{}, err
+	}
 	if err := s.Sipher.Unblock(ctx, n.URL); err != nil {
 		return client.Server{}, fmt.Errorf("unblock %s: %w", n, err)
 	}
@@ -191,15 +209,19 @@ func (s siphers) unblock(ctx context.Context, n Name) (client.Server, error) {
 	return v, err
 }
 
-func (s siphers) pause(ctx context.Context, n Name, until time.Time, why string) (client.Server, error) {
+func (siphers) Pause(context.Context, Name, time.Time, string) (client.Server, error) {
 	return client.Server{}, fmt.Errorf("pausing %w to a Sipher server, whose deliveries do not wait: block it", ErrNotApplicable)
 }
 
-func (s siphers) limit(ctx context.Context, n Name, perMinute, burst int) (client.Server, error) {
+func (siphers) Forget(context.Context, Name) error {
+	return fmt.Errorf("forgetting %w to Sipher servers, whose keys are pinned: block them instead", ErrNotApplicable)
+}
+
+func (siphers) Limit(context.Context, Name, int, int) (client.Server, error) {
 	return client.Server{}, fmt.Errorf("a rate limit %w to a Sipher server", ErrNotApplicable)
 }
 
-func (s siphers) pin(ctx context.Context, n Name, k client.SipherKeys) (client.Server, error) {
+func (s siphers) Pin(ctx context.Context, n Name, k client.SipherKeys) (client.Server, error) {
 	for _, text := range []string{k.Signing, k.Encryption} {
 		if err := CheckKey(text); err != nil {
 			return client.Server{}, err

@@ -102,19 +102,8 @@ func encodePart(part string) string {
 
 // encoded reports whether a request could have been sent with this path.
 func encoded(path string) bool {
-	for i := 0; i < len(path); i++ {
-		switch c := path[i]; {
-		case c <= ' ', c >= 0x7f, strings.IndexByte(`"#<>?[\]^{|}`+"`", c) >= 0:
-			return false
-		case c == '%':
-			if i+2 >= len(path) || !hex(path[i+1]) || !hex(path[i+2]) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func hex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+	_, err := url.PathUnescape(path)
+	return err == nil && !strings.ContainsFunc(path, func(c rune) bool {
+		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"#<>?[\]^{|}`+"`", c)
+	})
 }
