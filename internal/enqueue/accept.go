@@ -39,7 +39,7 @@ type receipt struct {
 func (r receipt) results(p *plan) []Result {
 	rs := make([]Result, len(p.items))
 	for i, it := range p.items {
-		rs[i] = Result{ID: p.id(r.base, i), Status: Queued, Recipients: it.recipients}
+		rs[i] = Result{ID: activity.InBatch(r.base, i), Status: Queued, Recipients: it.recipients}
 		if r.duplicate {
 			rs[i].Status = Duplicate
 		}
@@ -225,7 +225,7 @@ func (s *Service) drop(ctx context.Context, p *plan, base activity.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTimeout)
 	defer cancel()
 	for i := range p.items {
-		id := p.id(base, i)
+		id := activity.InBatch(base, i)
 		if err := s.o.Ledger.DropActivity(ctx, id); err != nil {
 			s.o.Log.WarnContext(ctx, "record of an activity that was not queued stays until it expires",
 				"activity", id, "error", err)

@@ -95,17 +95,13 @@ func (p *plan) name() dedup.Name {
 // later reports whether the delay is longer than the queue's maximum.
 func (p *plan) later() bool { return p.delay > p.caps.MaxDelay }
 
-// id is the id of the i-th activity of a call. It is derived from base, so a marker stores
-// base only.
-func (p *plan) id(base activity.ID, i int) activity.ID { return activity.InBatch(base, i) }
-
 // records returns the ledger's records of the call, which depend on base and at only.
 func (p *plan) records(base activity.ID, at time.Time, retention time.Duration) []ledger.Record {
 	rs := make([]ledger.Record, len(p.items))
 	for i, it := range p.items {
 		due := at.Add(p.delay)
 		r := ledger.Record{
-			ID: p.id(base, i), Protocol: it.Protocol, Type: it.said.Type, CreatedAt: at,
+			ID: activity.InBatch(base, i), Protocol: it.Protocol, Type: it.said.Type, CreatedAt: at,
 			Recipients: it.recipients, Targets: len(it.targets), Chunk: ledger.ChunkSize,
 			Fingerprint: p.fingerprint, Metadata: it.Metadata,
 			Forget: due.Add(retention),

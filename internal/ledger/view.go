@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"fedpost/internal/activity"
@@ -135,7 +136,7 @@ func SelectView(ctx context.Context, r Reader, id activity.ID, f RecipientFilter
 		v.Recipients = []RecipientView{}
 	}
 	if t.next > from && t.next < rec.Targets {
-		v.NextCursor = formatCursor(t.next)
+		v.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + strconv.Itoa(t.next)))
 	}
 	return v, nil
 }
@@ -166,20 +167,14 @@ func (f RecipientFilter) takes(t activity.Target, s activity.State) bool {
 // do not make cursors of their own.
 const cursorPrefix = "target "
 
-func formatCursor(target int) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + strconv.Itoa(target)))
-}
-
 func parseCursor(s string, targets int) (int, error) {
 	if s == "" {
 		return 0, nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || len(b) <= len(cursorPrefix) || string(b[:len(cursorPrefix)]) != cursorPrefix {
-		return 0, fmt.Errorf("%w: %q", ErrBadCursor, s)
-	}
-	n, err := strconv.Atoi(string(b[len(cursorPrefix):]))
-	if err != nil || n < 0 || n >= targets {
+	number, ok := strings.CutPrefix(string(b), cursorPrefix)
+	n, errNumber := strconv.Atoi(number)
+	if err != nil || !ok || errNumber != nil || n < 0 || n >= targets {
 		return 0, fmt.Errorf("%w: %q", ErrBadCursor, s)
 	}
 	return n, nil

@@ -185,12 +185,10 @@ var _ events.Marks = (*Store)(nil)
 func markKey(reader string) table.Key { return table.Key{PK: "E#MARK", SK: keyName(reader)} }
 
 func (s *Store) Mark(ctx context.Context, reader string) (cursor, version string, err error) {
-	key := markKey(reader)
-	items, err := s.t.Get(ctx, key)
-	if err != nil {
-		return "", "", fmt.Errorf("mark of reader %s: %w", reader, err)
+	it, _, err := s.one(ctx, markKey(reader))
+	if err != nil || it == nil {
+		return "", "", wrapped(err, "mark of reader %s", reader)
 	}
-	it := items[key]
 	return string(it.Data), it.Fence, nil
 }
 

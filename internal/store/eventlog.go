@@ -209,12 +209,12 @@ func (s *Store) appendTo(ctx context.Context, t appending) error {
 		} else {
 			err = s.t.Transact(ctx, ops)
 		}
-		var conflict *table.ConflictError
+		conflict, ok := errors.AsType[*table.ConflictError](err)
 		switch {
 		case err == nil:
 			s.notifier.Appended(es)
 			return nil
-		case !errors.As(err, &conflict):
+		case !ok:
 			return fmt.Errorf("append to event log %d: %w", t.shard, err)
 		case t.with != nil && conflict.Key == t.with.Put.Key:
 			return conflict

@@ -27,8 +27,8 @@ func newFence() string {
 func (s *Store) swap(ctx context.Context, it *table.Item, cond table.Cond) error {
 	it.Fence = newFence()
 	err := s.t.Put(ctx, *it, cond)
-	var conflict *table.ConflictError
-	if !errors.As(err, &conflict) {
+	conflict, ok := errors.AsType[*table.ConflictError](err)
+	if !ok {
 		return err
 	}
 	if conflict.Found == nil {

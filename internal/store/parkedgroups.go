@@ -16,8 +16,6 @@ func (s *Store) ParkedOf(ctx context.Context, key, group, cursor string, limit i
 	return ps, next, wrapped(err, "read what is parked of group %q", group)
 }
 
-func groupEnd(group string) string { return groupPrefix(group) + "~" }
-
 func (s *Store) Heads(ctx context.Context, key string, shard int, cursor string, limit int) ([]parking.Parked, string, error) {
 	var heads []parking.Parked
 	for {
@@ -36,7 +34,7 @@ func (s *Store) Heads(ctx context.Context, key string, shard int, cursor string,
 		// A group may be long, so the query goes on behind the rest of it.
 		cursor = next
 		if n := len(ps); n > 0 && ps[n-1].Group != "" {
-			cursor = groupEnd(ps[n-1].Group)
+			cursor = groupPrefix(ps[n-1].Group) + "~"
 		}
 		if len(heads) >= limit {
 			return heads, cursor, nil

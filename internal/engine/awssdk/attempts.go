@@ -32,12 +32,10 @@ type attempt struct {
 // AddTo returns a call's APIOptions with the log added. It copies the slice,
 // which belongs to the client and is shared by other calls.
 func (l *AttemptLog) AddTo(options []func(*middleware.Stack) error) []func(*middleware.Stack) error {
-	return append(slices.Clone(options), l.install)
-}
-
-// install puts the log inside the SDK's retry loop.
-func (l *AttemptLog) install(stack *middleware.Stack) error {
-	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("fedpost.Attempt", l.record), "Retry", middleware.After)
+	return append(slices.Clone(options), func(stack *middleware.Stack) error {
+		// Inside the SDK's retry loop.
+		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("fedpost.Attempt", l.record), "Retry", middleware.After)
+	})
 }
 
 func (l *AttemptLog) record(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
@@ -87,6 +85,6 @@ func (a attempt) mayHaveActed() bool {
 //
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
 func refused(err error) bool {
-	var answer *smithyhttp.ResponseError
-	return errors.As(err, &answer) && answer.HTTPStatusCode() >= 400 && answer.HTTPStatusCode() < 500
+	answer, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	return ok && answer.HTTPStatusCode() >= 400 && answer.HTTPStatusCode() < 500
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -116,33 +117,31 @@ func (q *Queue) sendOne(ctx context.Context, ms []queue.Message, batch []int, er
 // readAnswer sets the errors of a batch's entries and returns the entries worth
 // another try.
 func (q *Queue) readAnswer(out *sqs.SendMessageBatchOutput, batch []int, maybe map[int]bool, errs []error) (again []int) {
-	sent := make(map[string]bool, len(out.Successful))
-	for _, s := range out.Successful {
-		sent[aws.ToString(s.Id)] = true
-	}
-	failures := make(map[string]types.BatchResultErrorEntry, len(out.Failed))
+	answers := make(map[string]*types.BatchResultErrorEntry, len(batch)) // nil: sent
 	for _, f := range out.Failed {
-		failures[aws.ToString(f.Id)] = f
+		answers[aws.ToString(f.Id)] = &f
+	}
+	for _, s := range out.Successful {
+		answers[aws.ToString(s.Id)] = nil
 	}
 	for _, i := range batch {
-		id := strconv.Itoa(i)
-		f, isFailure := failures[id]
+		f, mentioned := answers[strconv.Itoa(i)]
 		switch {
-		case sent[id]:
-			errs[i] = nil
-		case !isFailure:
+		case !mentioned:
 			maybe[i] = true
 			errs[i] = fmt.Errorf("send to the %s queue: it may or may not be sent: the answer does not mention it", q.name)
+		case f == nil:
+			errs[i] = nil
 		default:
+			code := aws.ToString(f.Code)
 			// After a fault of the service itself, the message may be on the queue.
-			maybe[i] = maybe[i] || !f.SenderFault && !throttled(aws.ToString(f.Code))
+			maybe[i] = maybe[i] || !f.SenderFault && !throttled(code)
 			kind := queue.ErrNotSent
-			if aws.ToString(f.Code) == (&types.InvalidMessageContents{}).ErrorCode() {
+			if code == (&types.InvalidMessageContents{}).ErrorCode() {
 				kind = queue.ErrInvalid
 			}
-			errs[i] = q.entryError(maybe[i], fmt.Errorf("send to the %s queue: %w: %s: %s",
-				q.name, kind, aws.ToString(f.Code), aws.ToString(f.Message)))
-			if !f.SenderFault || throttled(aws.ToString(f.Code)) {
+			errs[i] = q.entryError(maybe[i], fmt.Errorf("send to the %s queue: %w: %s: %s", q.name, kind, code, aws.ToString(f.Message)))
+			if !f.SenderFault || throttled(code) {
 				again = append(again, i)
 			}
 		}
@@ -161,11 +160,7 @@ func (q *Queue) entryError(maybe bool, err error) error {
 }
 
 func throttled(code string) bool {
-	switch code {
-	case "RequestThrottled", "ThrottlingException", "Throttling", "KmsThrottled", "KMS.ThrottlingException":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"RequestThrottled", "ThrottlingException", "Throttling", "KmsThrottled", "KMS.ThrottlingException"}, code)
 }
 
 // pause waits 50, 100, 200 ms … with full jitter before the next try.

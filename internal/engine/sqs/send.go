@@ -34,7 +34,7 @@ func (q *Queue) Send(ctx context.Context, m queue.Message) error {
 func (q *Queue) entry(m queue.Message) types.SendMessageBatchRequestEntry {
 	e := types.SendMessageBatchRequestEntry{MessageBody: &m.Body, DelaySeconds: seconds(m.Delay)}
 	if m.OrderingKey != "" {
-		e.MessageGroupId = aws.String(groupID(m.OrderingKey))
+		e.MessageGroupId = aws.String(digest(m.OrderingKey))
 	}
 	if m.DeduplicationKey != "" {
 		e.MessageDeduplicationId = aws.String(deduplicationID(m.OrderingKey, m.DeduplicationKey))

@@ -59,16 +59,13 @@ func New(client *sqs.Client, url string, name queue.Name, typ queue.Type) *Queue
 
 func (q *Queue) Capabilities() queue.Capabilities { return q.typ.Of(q.name) }
 
-// groupID and deduplicationID hash any string into an id that SQS takes: at most
-// 128 characters of a small set. The deduplication id covers the group too: a
-// high-throughput queue deduplicates per group, other queues per queue, and so
-// the id means the same on both.
-func groupID(key string) string { return digest(key) }
-
+// deduplicationID covers the group too: a high-throughput queue deduplicates per group, other
+// queues per queue, and so the id means the same on both.
 func deduplicationID(group, key string) string {
 	return digest(strconv.Itoa(len(group)) + ":" + group + key)
 }
 
+// digest makes of any string an id that SQS takes: at most 128 characters of a small set.
 func digest(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])

@@ -158,44 +158,11 @@ func (g *Guard) Reserve(ctx context.Context, c Claim) (*Lease, error) {
 	if c.TTL <= 0 {
 		c.TTL = g.o.TTL
 	}
-	l := &Lease{
-		g: g, key: g.o.Prefix + c.Name.Hash(), ttl: c.Delay + c.TTL,
-		m: Marker{State: Pending, Token: token, ID: c.ID, At: c.At, Fingerprint: c.Fingerprint},
-	}
-	return g.reserve(ctx, l)
-}
-
-// Known reports whether a marker stands for the key. If the table cannot be read, Known
-// reports false with the open fallback, and ErrUnavailable with the closed one.
-func (g *Guard) Known(ctx context.Context, n Name) (bool, error) {
-	ctx, cancel := g.Brief(ctx)
-	defer cancel()
-	found, err := g.store.FindMarker(ctx, g.o.Prefix+n.Hash())
-	if err != nil && !g.Open() {
-		return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if err != nil {
-		g.o.Log.DebugContext(ctx, "deduplication markers cannot be read", "error", err)
-	}
-	return found != nil && found.Expires.After(g.o.Now()), nil
-}
-
-// Open reports whether calls go on while the table is down
-// (DEDUPLICATION_FALLBACK=open).
-func (g *Guard) Open() bool { return g.o.Fallback == Open }
-
-// Brief returns the context for one call to the table: bounded by TablePatience
-// if the fallback is open, else ctx's own deadline.
-func (g *Guard) Brief(ctx context.Context) (context.Context, context.CancelFunc) {
-	if !g.Open() {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, TablePatience)
-}
-
-func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
-	now := g.o.Now()
-	l.start(now)
+	now, ttl := g.o.Now(), c.Delay+c.TTL
+	l := &Lease{g: g, key: g.o.Prefix + c.Name.Hash(), ttl: ttl, m: Marker{
+		State: Pending, Token: token, ID: c.ID, At: c.At, Fingerprint: c.Fingerprint,
+		LeaseUntil: now.Add(LeaseTime), Expires: now.Add(max(ttl, LeaseTime+pendingGrace)),
+	}}
 	brief, cancel := g.Brief(ctx)
 	defer cancel()
 	found, err := g.store.ReserveMarker(brief, l.key, l.m)
@@ -230,6 +197,34 @@ func (g *Guard) reserve(ctx context.Context, l *Lease) (*Lease, error) {
 		return g.fallBack(ctx, l, err)
 	}
 	return l, nil
+}
+
+// Known reports whether a marker stands for the key. If the table cannot be read, Known
+// reports false with the open fallback, and ErrUnavailable with the closed one.
+func (g *Guard) Known(ctx context.Context, n Name) (bool, error) {
+	ctx, cancel := g.Brief(ctx)
+	defer cancel()
+	found, err := g.store.FindMarker(ctx, g.o.Prefix+n.Hash())
+	if err != nil && !g.Open() {
+		return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if err != nil {
+		g.o.Log.DebugContext(ctx, "deduplication markers cannot be read", "error", err)
+	}
+	return found != nil && found.Expires.After(g.o.Now()), nil
+}
+
+// Open reports whether calls go on while the table is down
+// (DEDUPLICATION_FALLBACK=open).
+func (g *Guard) Open() bool { return g.o.Fallback == Open }
+
+// Brief returns the context for one call to the table: bounded by TablePatience
+// if the fallback is open, else ctx's own deadline.
+func (g *Guard) Brief(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !g.Open() {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, TablePatience)
 }
 
 // fallBack decides whether a call goes on whose marker could not be written. If the write

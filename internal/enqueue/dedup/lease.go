@@ -33,12 +33,6 @@ func (l *Lease) At() time.Time { return l.m.At }
 // the change.
 func (l *Lease) Adopt(id activity.ID, at time.Time) { l.m.ID, l.m.At = id, at }
 
-// start begins the lease at now.
-func (l *Lease) start(now time.Time) {
-	l.m.LeaseUntil = now.Add(LeaseTime)
-	l.m.Expires = now.Add(max(l.ttl, LeaseTime+pendingGrace))
-}
-
 // Left is how long the holder may still act, at least 0.
 func (l *Lease) Left() time.Duration {
 	return max(0, l.m.LeaseUntil.Sub(l.g.o.Now())-margin)
