@@ -61,10 +61,7 @@ func HostOf(rawURL string) string {
 	if err != nil {
 		return ""
 	}
-	host, err := Authority(u)
-	if err != nil {
-		return ""
-	}
+	host, _ := Authority(u)
 	return host
 }
 

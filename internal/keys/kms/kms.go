@@ -34,8 +34,6 @@ type Sealer struct {
 	key     string
 }
 
-var _ keys.Sealer = (*Sealer)(nil)
-
 // New returns a sealer with a KMS key: its id, ARN or alias.
 func New(encrypt call[kms.EncryptInput, kms.EncryptOutput], decrypt call[kms.DecryptInput, kms.DecryptOutput], key string) *Sealer {
 	return &Sealer{encrypt, decrypt, key}

@@ -48,10 +48,8 @@ func ReleaseKey(id string) string { return "later/" + id }
 
 // Shard is the same for all tasks of an ordering group, which are released in order.
 func (t Task) Shard() int {
-	name := t.Group
-	name = cmp.Or(name, t.ID)
 	h := fnv.New32a()
-	h.Write([]byte(name))
+	h.Write([]byte(cmp.Or(t.Group, t.ID)))
 	return int(h.Sum32() % Shards)
 }
 

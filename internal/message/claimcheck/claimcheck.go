@@ -68,13 +68,7 @@ func Get(ctx context.Context, s Store, ref string, n int) (string, error) {
 func Pack(payload string) [][]byte { return slices.Collect(slices.Chunk(Deflate(payload), PartSize)) }
 
 // Unpack returns the payload whose parts Pack made. Its error wraps ErrDamaged.
-func Unpack(parts [][]byte) (string, error) {
-	readers := make([]io.Reader, len(parts))
-	for i, p := range parts {
-		readers[i] = bytes.NewReader(p)
-	}
-	return inflate(io.MultiReader(readers...), MaxSize)
-}
+func Unpack(parts [][]byte) (string, error) { return Inflate(bytes.Join(parts, nil)) }
 
 // Deflate compresses s. It ignores errors: those of flate are of an unknown level or of the writer, and a
 // bytes.Buffer has none.
@@ -87,11 +81,11 @@ func Deflate(s string) []byte {
 }
 
 // Inflate is Deflate's counterpart. Its error wraps ErrDamaged.
-func Inflate(b []byte) (string, error) { return inflate(bytes.NewReader(b), MaxSize) }
+func Inflate(packed []byte) (string, error) { return inflate(packed, MaxSize) }
 
-func inflate(r io.Reader, most int64) (string, error) {
+func inflate(packed []byte, most int64) (string, error) {
 	var b bytes.Buffer
-	n, err := io.Copy(&b, io.LimitReader(flate.NewReader(r), most+1))
+	n, err := io.Copy(&b, io.LimitReader(flate.NewReader(bytes.NewReader(packed)), most+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%w: %w", ErrDamaged, err)

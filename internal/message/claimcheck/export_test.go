@@ -1,6 +1,4 @@
 package claimcheck
 
-import "bytes"
-
 // InflateAtMost is Inflate with another limit.
-func InflateAtMost(b []byte, most int64) (string, error) { return inflate(bytes.NewReader(b), most) }
+func InflateAtMost(b []byte, most int64) (string, error) { return inflate(b, most) }

@@ -70,8 +70,6 @@ type delivery struct {
 	digest  httpsign.Digest
 	headers []activity.Header
 	signer  *httpsign.Signer
-	// failed is the outcome of every attempt if there is no signer.
-	failed outcome.Outcome
 }
 
 // Prepare loads the key and computes the digest of a. Without the key each attempt is Refused if the key
@@ -96,9 +94,8 @@ func (p *Protocol) Prepare(ctx context.Context, a activity.Activity) protocol.At
 	default:
 		class, text = outcome.Retry, "signing key "+a.KeyID+" could not be loaded: "+err.Error()
 	}
-	d.signer = nil
-	d.failed = outcome.Outcome{Class: class, Try: outcome.Untried, Err: outcome.Text(text)}
-	return d.Attempt
+	failed := outcome.Outcome{Class: class, Try: outcome.Untried, Err: outcome.Text(text)}
+	return func(context.Context, activity.Target, int) outcome.Outcome { return failed }
 }
 
 // Register returns the protocol's registration. p may be nil in processes that send nothing.

@@ -45,9 +45,6 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 	var form httpsign.Form // of the last request
 	requests := 0
 	defer func() { o.Form, o.Requests = string(form), requests }()
-	if d.signer == nil {
-		return d.failed
-	}
 	// The host's time-out begins when this machine has a processor for the signature.
 	done, err := d.Client.Acquire(ctx, t.Host(), false)
 	if err != nil {

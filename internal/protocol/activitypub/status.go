@@ -28,14 +28,12 @@ func OfStatus(status int, shared bool, h http.Header, now time.Time) (outcome.Cl
 	switch {
 	case status >= 200 && status < 300:
 		return outcome.Delivered, time.Time{}
-	case status == http.StatusMovedPermanently, status == http.StatusPermanentRedirect:
+	case status == http.StatusMovedPermanently, status == http.StatusPermanentRedirect, status == http.StatusNotImplemented:
 		return outcome.Refused, time.Time{}
 	case status == http.StatusBadRequest:
 		return outcome.Doubtful, time.Time{}
 	case status == http.StatusUnauthorized:
 		return outcome.Unverified, time.Time{}
-	case status == http.StatusNotImplemented:
-		return outcome.Refused, time.Time{}
 	case status == http.StatusRequestTimeout, status == http.StatusTooEarly:
 		return outcome.Retry, time.Time{}
 	case status == http.StatusGone && shared:

@@ -8,6 +8,7 @@
 package httpsign
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -128,12 +129,7 @@ func (s *Signer) sign(base string) (string, error) {
 }
 
 // host returns the Host header as net/http will send it.
-func host(r *http.Request) string {
-	if r.Host != "" {
-		return r.Host
-	}
-	return r.URL.Host
-}
+func host(r *http.Request) string { return cmp.Or(r.Host, r.URL.Host) }
 
 // Digest is the SHA-256 of a body in base64. It is computed once for all recipients of an activity.
 type Digest string

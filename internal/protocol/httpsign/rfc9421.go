@@ -1,6 +1,7 @@
 package httpsign
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -90,10 +91,7 @@ func component(r *http.Request, name string) (string, error) {
 	case "@authority":
 		return authority(r), nil
 	case "@path":
-		if p := r.URL.EscapedPath(); p != "" {
-			return p, nil
-		}
-		return "/", nil
+		return cmp.Or(r.URL.EscapedPath(), "/"), nil
 	case "@query":
 		return "?" + r.URL.RawQuery, nil
 	case "host":
@@ -189,8 +187,7 @@ func (s *Signer) asked(label string, list httpsfv.InnerList, r *http.Request) (a
 		case "tag":
 			a.tag = text
 		case "alg":
-			ok := isText && text == s.algorithm()
-			if !ok {
+			if !isText || text != s.algorithm() {
 				return a, false
 			}
 		case "keyid":

@@ -36,9 +36,9 @@ type pool struct {
 	answer int64
 
 	sessions sessions // of TLS
-	// For tests: firstWait, busyWait, and a sleep of settleStep.
-	first, patience time.Duration
-	pause           func()
+	// For tests: firstWait, and a sleep of settleStep.
+	first time.Duration
+	pause func()
 
 	mu    sync.Mutex
 	hosts map[string]*hostConns // by scheme, name and port: those with a connection or a request
@@ -97,7 +97,7 @@ type dialled struct {
 func newPool(d *tlsDialer, t *http.Transport, s sessions, now func() time.Time, most int) *pool {
 	p := &pool{
 		transport: t, plain: d.plain, secure: d.secure, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*hostConns),
-		first: firstWait, patience: busyWait, pause: func() { time.Sleep(settleStep) },
+		first: firstWait, pause: func() { time.Sleep(settleStep) },
 	}
 	d.ticket = func(address string, came bool) { p.ticket("https://"+address, came) }
 	return p

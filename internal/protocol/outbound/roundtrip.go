@@ -87,7 +87,7 @@ func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
 		p.put(k)
 		return nil, err
 	}
-	res.Body = &lease{ReadCloser: res.Body, done: func() { p.put(k) }}
+	res.Body = lease{res.Body, sync.OnceFunc(func() { p.put(k) })}
 	return res, nil
 }
 
@@ -120,14 +120,12 @@ const (
 // lease returns a connection to the pool when the answer's body is closed.
 type lease struct {
 	io.ReadCloser
-	once sync.Once
-	done func()
+	done func() // acts once
 }
 
-func (l *lease) Close() error {
-	err := l.ReadCloser.Close()
-	l.once.Do(l.done)
-	return err
+func (l lease) Close() error {
+	defer l.done()
+	return l.ReadCloser.Close()
 }
 
 func port(scheme, port string) string {

@@ -31,7 +31,7 @@ type waiter struct {
 // wait waits for a connection. If it returns nil, the caller makes one, which hostConns.out counts
 // already.
 func (p *pool) wait(ctx context.Context, w *waiter) (*kept, error) {
-	all, busy := time.NewTimer(p.first), time.NewTimer(p.patience)
+	all, busy := time.NewTimer(p.first), time.NewTimer(busyWait)
 	defer all.Stop()
 	defer busy.Stop()
 	ticketWait := w.ticketWait
@@ -45,7 +45,7 @@ func (p *pool) wait(ctx context.Context, w *waiter) (*kept, error) {
 			return k, nil
 		case <-ticketWait:
 			ticketWait = nil
-			busy.Reset(p.patience)
+			busy.Reset(busyWait)
 		case <-late:
 			if ticketWait = p.ticketWait(w.host); ticketWait == nil {
 				return p.leave(w), nil

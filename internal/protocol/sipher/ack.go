@@ -82,17 +82,17 @@ const asideTime = 5 * time.Second
 
 // aside makes a write beside a delivery, also if the attempt's time is up or the process stops. One that
 // fails is logged and harms no delivery.
-func (d *delivery) aside(ctx context.Context, failed string, write func(context.Context) error) {
+func (d *delivery) aside(ctx context.Context, failed string, write func(ctx context.Context, url string) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asideTime)
 	defer cancel()
-	if err := write(ctx); err != nil {
+	if err := write(ctx, d.server.URL); err != nil {
 		d.Log.ErrorContext(ctx, failed, "server", d.server.URL, "error", err)
 	}
 }
 
 func (d *delivery) mark(ctx context.Context, reason peers.Reason) {
-	d.aside(ctx, "cannot record that a sipher server is unhealthy", func(ctx context.Context) error {
-		return d.prober.MarkUnhealthy(ctx, d.server.URL, reason)
+	d.aside(ctx, "cannot record that a sipher server is unhealthy", func(ctx context.Context, url string) error {
+		return d.prober.MarkUnhealthy(ctx, url, reason)
 	})
 }
 
@@ -105,7 +105,7 @@ func (d *delivery) answered(ctx context.Context, a outbound.Answer) {
 	}
 	d.markAnswering(ctx)
 	if a.OK() {
-		d.aside(ctx, "cannot record that a sipher server answered", func(ctx context.Context) error {
+		d.aside(ctx, "cannot record that a sipher server answered", func(ctx context.Context, _ string) error {
 			return d.prober.Answered(ctx, d.server)
 		})
 	}
@@ -113,8 +113,6 @@ func (d *delivery) answered(ctx context.Context, a outbound.Answer) {
 
 func (d *delivery) makeKnown(ctx context.Context) {
 	if d.server.Stranger {
-		d.aside(ctx, "cannot record that a sipher server is no stranger", func(ctx context.Context) error {
-			return d.Store.MakeKnown(ctx, d.server.URL)
-		})
+		d.aside(ctx, "cannot record that a sipher server is no stranger", d.Store.MakeKnown)
 	}
 }

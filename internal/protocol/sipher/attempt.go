@@ -252,8 +252,6 @@ func (d *delivery) reserveTry(ctx context.Context) (o outcome.Outcome, ok bool) 
 
 func (d *delivery) markAnswering(ctx context.Context) {
 	if !d.server.NextTryAt.IsZero() {
-		d.aside(ctx, "cannot record that a sipher server does not hang", func(ctx context.Context) error {
-			return d.Store.MarkAnswering(ctx, d.server.URL)
-		})
+		d.aside(ctx, "cannot record that a sipher server does not hang", d.Store.MarkAnswering)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"fedpost/internal/activity"
-	"fedpost/internal/protocol"
 )
 
 // Event is one event of the feed, as it is sent.
@@ -55,8 +54,6 @@ const troubledAfter = time.Hour
 func (w Webhook) troubled(now time.Time) bool {
 	return !w.DisabledAt.IsZero() || !w.FailingSince.IsZero() && now.Sub(w.FailingSince) >= troubledAfter
 }
-
-var _ protocol.Upkeep = (*Pump)(nil)
 
 // step is how many events are read at a time, and mostSteps how often in one run.
 const (
@@ -157,23 +154,17 @@ func (w Webhook) Sendings(all []Event, now time.Time) (sendings []Sending) {
 			n++
 		}
 		texts := make([]string, n)
+		var ids strings.Builder
 		for i, e := range all[:n] {
 			texts[i] = e.JSON
+			ids.WriteString(e.ID)
 		}
 		// The id names all of them: a request with other events is another request.
-		id := activity.DerivedID(all[0].Time, w.ID+" "+ids(all[:n]))
+		id := activity.DerivedID(all[0].Time, w.ID+" "+ids.String())
 		sendings = append(sendings, w.sending(all[0], "msg_"+string(id), `{"events":[`+strings.Join(texts, ",")+`]}`, now))
 		all = all[n:]
 	}
 	return sendings
-}
-
-func ids(all []Event) string {
-	var b strings.Builder
-	for _, e := range all {
-		b.WriteString(e.ID)
-	}
-	return b.String()
 }
 
 func (w Webhook) sending(first Event, id, body string, now time.Time) Sending {

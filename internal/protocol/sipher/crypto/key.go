@@ -95,13 +95,7 @@ func Sign(secret ed25519.PrivateKey, plaintext string) string {
 // Verify reports whether signature is public's signature of plaintext. A malformed key or signature does
 // not verify.
 func Verify(public, plaintext, signature string) bool {
-	p, err := DecodeSize(public, ed25519.PublicKeySize)
-	if err != nil {
-		return false
-	}
-	s, err := DecodeSize(signature, ed25519.SignatureSize)
-	if err != nil {
-		return false
-	}
-	return ed25519.Verify(p, []byte(plaintext), s)
+	p, errP := DecodeSize(public, ed25519.PublicKeySize)
+	s, errS := DecodeSize(signature, ed25519.SignatureSize)
+	return errP == nil && errS == nil && ed25519.Verify(p, []byte(plaintext), s)
 }

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -189,8 +190,5 @@ func (d *directory) replace(url string, s *Server) {
 
 // NewestFirst compares servers for sorting: the last seen first, then by URL.
 func NewestFirst(a, b Server) int {
-	if c := b.LastSeen.Compare(a.LastSeen); c != 0 {
-		return c
-	}
-	return strings.Compare(a.URL, b.URL)
+	return cmp.Or(b.LastSeen.Compare(a.LastSeen), strings.Compare(a.URL, b.URL))
 }

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,22 +25,14 @@ const (
 	Unknown         Reason = "UNKNOWN"                      // anything else
 )
 
-// ReasonOf returns the reason that stands for a classified network fault.
-func ReasonOf(r outcome.Reason) Reason {
-	switch r {
-	case outcome.Timeout:
-		return TimedOut
-	case outcome.DNS:
-		return DNSBlocked
-	case outcome.ConnRefused:
-		return ConnRefused
-	case outcome.ConnReset:
-		return ConnReset
-	case outcome.TLS:
-		return TLSError
-	}
-	return Unknown
+// reasons are those of classified network faults; all others are Unknown.
+var reasons = map[outcome.Reason]Reason{
+	outcome.Timeout: TimedOut, outcome.DNS: DNSBlocked, outcome.ConnRefused: ConnRefused,
+	outcome.ConnReset: ConnReset, outcome.TLS: TLSError,
 }
+
+// ReasonOf returns the reason that stands for a classified network fault.
+func ReasonOf(r outcome.Reason) Reason { return cmp.Or(reasons[r], Unknown) }
 
 // Policy says what may be done about a server that is unhealthy for a reason.
 type Policy struct {

@@ -58,15 +58,10 @@ func following(raw []byte) *Following {
 	if err != nil {
 		return nil
 	}
-	follower, ok := text(m, "followerId")
-	if !ok {
+	f := &Following{}
+	if texts(m, member{"followerId", &f.FollowerID}, member{"followingId", &f.FollowingID}) != nil {
 		return nil
 	}
-	followed, ok := text(m, "followingId")
-	if !ok {
-		return nil
-	}
-	f := &Following{FollowerID: follower, FollowingID: followed}
 	for name, into := range map[string]*string{
 		"id": &f.ID, "createdAt": &f.CreatedAt,
 		"followerServerUrl": &f.FollowerServerURL, "followingServerUrl": &f.FollowingServerURL,

@@ -61,10 +61,8 @@ func text(m map[string]json.RawMessage, name string) (string, bool) {
 		return "", false
 	}
 	var s string
-	if json.Unmarshal(v, &s) != nil {
-		return "", false
-	}
-	return s, true
+	err := json.Unmarshal(v, &s)
+	return s, err == nil
 }
 
 // member is a member that has to be a string, and where its text goes.
