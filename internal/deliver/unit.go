@@ -164,10 +164,7 @@ func (u *unit) since() time.Time {
 
 // keptUntil is how long the activity's body and content are kept.
 func (u *unit) keptUntil() time.Time {
-	if until := u.known.Record.Forget; !until.IsZero() {
-		return until
-	}
-	return u.a.CreatedAt.Add(ledger.DefaultKeep)
+	return cmp.Or(u.known.Record.Forget, u.a.CreatedAt.Add(ledger.DefaultKeep))
 }
 
 func (u *unit) recipient(j *job, now time.Time) ledger.Recipient {

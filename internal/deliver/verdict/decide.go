@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"time"
 
 	"fedpost/internal/activity"
@@ -36,10 +37,7 @@ func (s *Snapshot) ReviveUntil() (until time.Time) {
 	if s.Rules.Revive == 0 || !s.Policy.Circuit || !s.Policy.Park || s.Delivery.Disposable {
 		return until
 	}
-	if until = s.Delivery.Revive; until.IsZero() {
-		until = s.Now.Add(s.Rules.Revive)
-	}
-	return until
+	return cmp.Or(s.Delivery.Revive, s.Now.Add(s.Rules.Revive))
 }
 
 // ByServers decides by the states of the servers only.
@@ -94,10 +92,7 @@ func (s *Snapshot) parkFor(t Target) Park {
 }
 
 func (s *Snapshot) waitFor(by circuit.State) Wait {
-	until := by.LooksAt(s.Now)
-	if until.IsZero() {
-		until = s.Now // parking makes a step due
-	}
+	until := cmp.Or(by.LooksAt(s.Now), s.Now) // parking makes a step due
 	return Wait{circuitOpen, by.Explain(s.Now), by.Key, until}
 }
 
@@ -122,10 +117,7 @@ func (s *Snapshot) inLine(t Target, v Verdict) Verdict {
 
 // hold parks a target behind the head of its group, while its host accepts others.
 func (s *Snapshot) hold(t Target, c cause, why string) Park {
-	until := s.Servers.Host.LooksAt(s.Now)
-	if until.IsZero() {
-		until = s.Now.Add(s.Rules.CheckSlow)
-	}
+	until := cmp.Or(s.Servers.Host.LooksAt(s.Now), s.Now.Add(s.Rules.CheckSlow))
 	return Park{Wait: Wait{c, why, t.HostKey, until}, Under: t.HostKey, Held: true}
 }
 

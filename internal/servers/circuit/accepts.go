@@ -86,9 +86,7 @@ func (s State) kept(r Rules, now time.Time) State {
 	}
 	until := now
 	for _, t := range []time.Time{s.Until, s.FormUntil, s.InboxesUntil, s.RateUntil, s.CheckAt} {
-		if t.After(until) {
-			until = t
-		}
+		until = latest(until, t)
 	}
 	s.Forget = until.Add(r.Unknown)
 	return s

@@ -13,7 +13,7 @@ import (
 func (s State) Explain(now time.Time) string {
 	switch s := s.Settled(now); s.Phase {
 	case Unhealthy, Exhausted:
-		return s.Trouble() + " since " + clock(s.outageBegan(), now)
+		return s.Trouble() + " since " + clock(cmp.Or(s.DownSince, s.Since), now)
 	case HalfOpen:
 		return "one delivery is on trial; the fault before: " + s.Trouble()
 	case Recovering:
@@ -29,13 +29,6 @@ func (s State) Explain(now time.Time) string {
 		return "gets " + strconv.Itoa(limit) + " deliveries a minute"
 	}
 	return "accepts deliveries; this one waits to be released"
-}
-
-func (s State) outageBegan() time.Time {
-	if s.DownSince.IsZero() {
-		return s.Since
-	}
-	return s.DownSince
 }
 
 func (s State) pauseInWords(now time.Time) string {

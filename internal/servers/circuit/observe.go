@@ -236,9 +236,7 @@ func (s State) count(r Rules, o Observation, now time.Time) State {
 		s.SlowAt = cmp.Or(s.SlowAt, now)
 		s.Slow = together(s.Slow, o.Slow, slowInboxes)
 	}
-	if s.Since.IsZero() {
-		s.Since = now
-	}
+	s.Since = cmp.Or(s.Since, now)
 	return s
 }
 

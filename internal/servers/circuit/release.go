@@ -1,6 +1,9 @@
 package circuit
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Park says that a delivery is about to be parked for the server. It sets Parked and makes a
 // step due; if both are so already, it returns s.
@@ -10,9 +13,7 @@ func (s State) Park(r Rules, now time.Time) State {
 	}
 	s = s.Settled(now)
 	s.Parked = true
-	if s.CheckAt.IsZero() {
-		s.CheckAt = s.parkedCheck(r, now)
-	}
+	s.CheckAt = cmp.Or(s.CheckAt, s.parkedCheck(r, now))
 	return s.kept(r, now)
 }
 
@@ -50,12 +51,7 @@ func (s State) parkedCheck(r Rules, now time.Time) time.Time {
 func (s State) Hold(r Rules, now time.Time) State {
 	s = s.Settled(now)
 	s.Parked = true
-	if s.CheckAt.IsZero() {
-		s.CheckAt = now.Add(r.CheckSlow)
-	}
-	if s.Since.IsZero() {
-		s.Since = now
-	}
+	s.CheckAt, s.Since = cmp.Or(s.CheckAt, now.Add(r.CheckSlow)), cmp.Or(s.Since, now)
 	return s.kept(r, now)
 }
 
