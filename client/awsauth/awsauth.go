@@ -8,6 +8,7 @@ package awsauth
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -64,10 +65,8 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
 		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, fmt.Errorf("sign request: %w", err)
-		}
-		if err := r.Body.Close(); err != nil {
+		body, err = io.ReadAll(r.Body)
+		if err := errors.Join(err, r.Body.Close()); err != nil {
 			return nil, fmt.Errorf("sign request: %w", err)
 		}
 	}
@@ -95,9 +94,5 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := v4.NewSigner().SignHTTP(r.Context(), credentials, signed, hex.EncodeToString(sum[:]), service, region, now()); err != nil {
 		return nil, fmt.Errorf("sign request: %w", err)
 	}
-	next := t.Next
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	return next.RoundTrip(signed)
+	return cmp.Or(t.Next, http.DefaultTransport).RoundTrip(signed)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -174,8 +173,14 @@ const (
 
 // diagnose lists what is wrong.
 func (o *overview) diagnose() {
+	var worst, others []problemLine
 	add := func(bad bool, do, where, format string, args ...any) {
-		o.Problems = append(o.Problems, problemLine{bad, fmt.Sprintf(format, args...), do, where})
+		line := problemLine{bad, fmt.Sprintf(format, args...), do, where}
+		if bad {
+			worst = append(worst, line)
+		} else {
+			others = append(others, line)
+		}
 	}
 	for _, q := range o.Queues {
 		switch {
@@ -227,15 +232,7 @@ func (o *overview) diagnose() {
 		}
 		add(false, "See them by server", "/dead", "%s deliveries are dead and can be retried.", text)
 	}
-	slices.SortStableFunc(o.Problems, func(a, b problemLine) int {
-		switch {
-		case a.Bad == b.Bad:
-			return 0
-		case a.Bad:
-			return -1
-		}
-		return 1
-	})
+	o.Problems = append(worst, others...)
 }
 
 func servers(n int, one, many string) string {

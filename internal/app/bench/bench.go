@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Mix is the kind of work of a run.
@@ -72,9 +73,7 @@ func (p Plan) Check() error {
 			faults = append(faults, fmt.Errorf("%s is %d, it can be %d to %d", name, v, least, most))
 		}
 	}
-	switch p.Mix {
-	case FanOut, Single, Ordered, Keyed:
-	default:
+	if !slices.Contains(Mixes, p.Mix) {
 		faults = append(faults, fmt.Errorf("mix is %q, it can be one of %v", p.Mix, Mixes))
 	}
 	if p.Key != "rsa" && p.Key != "ed25519" {
