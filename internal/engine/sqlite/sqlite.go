@@ -6,7 +6,8 @@
 // the disk (WAL with synchronous=FULL), so neither kill -9 nor a power cut loses
 // an accepted activity. Group commit makes that affordable: all writes go through
 // one goroutine, which puts the writes that wait into one transaction, undoes those
-// that fail alone, and syncs once for all of them. Reads, and writes that a power cut may undo
+// that fail alone, and syncs once for all of them. A commit that sends messages also makes the
+// receives that wait for them. Reads, and writes that a power cut may undo
 // (claims, deletions of messages and changes of their visibility), are answered before that sync.
 //
 // The engine keeps AWS's limits even where SQLite has none, so that nothing works
@@ -111,19 +112,20 @@ func (e *Engine) Close() error {
 // After any error but queue.ErrUncertain, do has changed nothing. If another write of its group has
 // to be undone, do runs again.
 func (e *Engine) write(ctx context.Context, do func(*session) error) error {
-	if e.writer == nil {
-		return errToRead
-	}
-	return e.writer.submit(ctx, &job{do: do, kind: synced})
+	return e.submit(ctx, newJob(synced, do))
 }
 
 // writeUnsynced is write for what a power cut may undo, together with all later writes. It
 // returns after a commit that the next write has synced, and so waits for no disk.
 func (e *Engine) writeUnsynced(ctx context.Context, do func(*session) error) error {
+	return e.submit(ctx, newJob(written, do))
+}
+
+func (e *Engine) submit(ctx context.Context, j *job) error {
 	if e.writer == nil {
 		return errToRead
 	}
-	return e.writer.submit(ctx, &job{do: do, kind: written})
+	return e.writer.submit(ctx, j)
 }
 
 // readSoon runs do, which reads little and does not write, on the writer's session: that session
@@ -133,7 +135,7 @@ func (e *Engine) readSoon(ctx context.Context, do func(*session) error) error {
 	if e.writer == nil {
 		return e.read(ctx, do)
 	}
-	return e.writer.submit(ctx, &job{do: do})
+	return e.writer.submit(ctx, newJob(read, do))
 }
 
 // read runs do, which must not write, on the committed data.

@@ -11,12 +11,14 @@ import (
 
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/engine/wakeup"
 )
 
 // writer is the one goroutine that writes.
 type writer struct {
 	session *session
 	path    string // of the data file
+	wake    *wakeup.Notifier
 	jobs    chan *job
 	stopped chan struct{}
 	done    chan struct{}
@@ -24,8 +26,8 @@ type writer struct {
 	syncs   bool // commits reach the disk before they return
 }
 
-func newWriter(s *session, path string) *writer {
-	w := &writer{session: s, path: path, jobs: make(chan *job, room), stopped: make(chan struct{}), done: make(chan struct{})}
+func newWriter(s *session, path string, wake *wakeup.Notifier) *writer {
+	w := &writer{session: s, path: path, wake: wake, jobs: make(chan *job, room), stopped: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -70,6 +72,7 @@ func (w *writer) finish(k kind, group []*job) {
 		}
 		return
 	}
+	group = append(group, w.receives(group)...)
 	err := w.syncing(k == synced)
 	if err == nil {
 		err = w.commit(group)
@@ -84,6 +87,27 @@ func (w *writer) finish(k kind, group []*job) {
 		j.err = unwritable(j.err, try)
 		close(j.done)
 	}
+}
+
+// receives are those that wait for the messages that a group sends, in the same commit. Receivers
+// that are not parked are woken behind them, and so behind all receives of the group.
+func (w *writer) receives(group []*job) (all []*job) {
+	sent := map[queue.Name]int{}
+	for _, j := range group {
+		if j.to != "" {
+			sent[j.to]++
+		}
+	}
+	for name, n := range sent {
+		parked, left := w.wake.Unpark(name, n)
+		for _, p := range parked {
+			all = append(all, p.(*taking).job)
+		}
+		if left > 0 {
+			all = append(all, newJob(synced, func(*session) error { w.wake.Wake(name, left); return nil }))
+		}
+	}
+	return all
 }
 
 // syncing sets whether commits reach the disk, with all before them, before they return.
