@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fedpost/internal/engine/queue"
@@ -23,7 +24,8 @@ type writer struct {
 	stopped chan struct{}
 	done    chan struct{}
 	once    sync.Once
-	syncs   bool // commits reach the disk before they return
+	syncs   bool        // commits reach the disk before they return
+	busy    atomic.Bool // a commit that reaches the disk is under way
 }
 
 func newWriter(s *session, path string, wake *wakeup.Notifier) *writer {
@@ -75,7 +77,9 @@ func (w *writer) finish(k kind, group []*job) {
 	group = append(group, w.receives(group)...)
 	err := w.syncing(k == synced)
 	if err == nil {
+		w.busy.Store(k == synced)
 		err = w.commit(group)
+		w.busy.Store(false)
 	}
 	if err != nil {
 		for _, j := range group {
