@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/wakeup"
 )
 
 const (
@@ -39,8 +40,13 @@ type part struct {
 // op is what one call sends to the server in a round trip that it may share with others.
 type op struct {
 	parts []part
+	to    queue.Name // the queue to which it sends one message that is visible; empty: none
 	err   error
 	done  chan struct{}
+}
+
+func one(locks string, queue func(*pgx.Batch)) *op {
+	return &op{parts: []part{{locks, queue}}, done: make(chan struct{})}
 }
 
 // groups lets calls that wait at the same time share a round trip.
@@ -85,18 +91,22 @@ func (g *groups) work(run func([]*op)) {
 	}
 }
 
-// submit hands an op over and waits for its end. A caller that gives up before its op was
-// taken knows that nothing was sent.
+// submit is run for an op of one part.
 func (g *groups) submit(ctx context.Context, locks string, queue func(*pgx.Batch)) error {
-	return g.submitAll(ctx, []part{{locks, queue}})
+	return g.run(ctx, one(locks, queue))
 }
 
-// submitAll is submit for an op of several parts, which happen together or not at all.
+// submitAll is run for an op of several parts, which happen together or not at all.
 func (g *groups) submitAll(ctx context.Context, parts []part) error {
+	return g.run(ctx, &op{parts: parts, done: make(chan struct{})})
+}
+
+// run hands an op over and waits for its end. A caller that gives up before its op was
+// taken knows that nothing was sent.
+func (g *groups) run(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o := &op{parts: parts, done: make(chan struct{})}
 	select {
 	case <-g.stopped:
 		return ErrClosed
@@ -116,6 +126,30 @@ func (g *groups) submitAll(ctx context.Context, parts []part) error {
 func (g *groups) stop() {
 	g.once.Do(func() { close(g.stopped) })
 	g.done.Wait()
+}
+
+// write runs a group, and in its transaction the receives that wait for the messages that it sends.
+func (e *Engine) write(group []*op) {
+	sent, given := map[queue.Name]int{}, len(group)
+	for _, o := range group {
+		if o.to != "" {
+			sent[o.to]++
+		}
+	}
+	for name, n := range sent {
+		var parked []wakeup.Parked
+		parked, sent[name] = e.wake.Unpark(name, n)
+		for _, p := range parked {
+			group = append(group, p.(*taking).op)
+		}
+	}
+	e.commit(group)
+	for _, o := range group[given:] {
+		close(o.done)
+	}
+	for name, left := range sent {
+		e.wakeReceivers(name, left)
+	}
 }
 
 // commit runs a group in one transaction. If the server refuses a statement, each op runs in a

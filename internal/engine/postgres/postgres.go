@@ -121,7 +121,7 @@ func (e *Engine) open(ctx context.Context, url string) error {
 		err = e.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { _, err := e.learnEpoch(ctx, c); return err })
 	}
 	if err == nil {
-		e.writes = newGroups(writers, e.commit)
+		e.writes = newGroups(writers, e.write)
 		e.reads = newGroups(readers, e.read)
 	}
 	if err == nil && !e.asIs {

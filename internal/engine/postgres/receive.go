@@ -18,11 +18,13 @@ import (
 // Receive implements queue.Queue. With a test's clock, call it without Wait.
 func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Received, error) {
 	take, next := q.takeStandard, nextStandard
+	park := func(o queue.ReceiveOptions, reads func()) wakeup.Parked { return q.taking(o, reads) }
 	if q.fifo {
 		take, next = q.takeFIFO, nextFIFO
+		park = func(queue.ReceiveOptions, func()) wakeup.Parked { return nil }
 	}
 	return q.wake.Receive(ctx, wakeup.Source{
-		Name: q.name, Config: q.config, Take: take, Closed: q.stopped, ErrClosed: ErrClosed,
+		Name: q.name, Config: q.config, Take: take, Park: park, Closed: q.stopped, ErrClosed: ErrClosed,
 		Next: func(ctx context.Context) (time.Duration, error) {
 			ms := int64(0)
 			err := q.ask(ctx, next, &ms)
@@ -99,45 +101,70 @@ FROM taken, LATERAL (SELECT * FROM fedpost.message WHERE seq = taken.seq LIMIT 1
 // work on them until their visibility timeout ends. So it asks the server for the outcome, and
 // leaves half of the visibility timeout for the work.
 func (q *mq) takeStandard(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
-	var got []queue.Received
 	if err := q.retake(ctx); err != nil {
 		return nil, err
 	}
-	for len(got) < o.Max {
-		var found []stored
-		want := o.Max - len(got)
-		err := q.writes.submit(ctx, "take", func(b *pgx.Batch) {
-			reads()
-			found = nil
-			b.Queue(q.sql(claim), q.clock(), string(q.name), q.config.Retention.Milliseconds(), want,
-				queue.CeilMilli(o.Visibility), q.config.MaxReceives, string(q.name.DeadLetter())).Query(func(rows pgx.Rows) (err error) {
-				found, err = scanStored(rows)
-				return err
-			})
+	var all []queue.Received
+	for len(all) < o.Max {
+		t := q.taking(queue.ReceiveOptions{Max: o.Max - len(all), Visibility: o.Visibility}, reads)
+		t.err = q.writes.run(ctx, t.op)
+		got, err := t.Got(ctx)
+		if all = append(all, got...); err != nil {
+			return all, err
+		}
+		if len(t.found) < t.max || len(got) == t.max {
+			break
+		}
+	}
+	return all, nil
+}
+
+// taking is one claim.
+type taking struct {
+	*mq
+	*op
+	max        int
+	visibility time.Duration
+	found      []stored
+}
+
+func (q *mq) taking(o queue.ReceiveOptions, reads func()) *taking {
+	t := &taking{mq: q, max: o.Max, visibility: o.Visibility}
+	t.op = one("take", func(b *pgx.Batch) {
+		reads()
+		t.found = nil
+		b.Queue(q.sql(claim), q.clock(), string(q.name), q.config.Retention.Milliseconds(), t.max,
+			queue.CeilMilli(t.visibility), q.config.MaxReceives, string(q.name.DeadLetter())).Query(func(rows pgx.Rows) (err error) {
+			t.found, err = scanStored(rows)
+			return err
 		})
-		err = q.settled(ctx, o.Visibility/2, err)
+	})
+	return t
+}
+
+// Done implements wakeup.Parked.
+func (t *taking) Done() <-chan struct{} { return t.done }
+
+// Got implements wakeup.Parked.
+func (t *taking) Got(ctx context.Context) (got []queue.Received, err error) {
+	if err := t.settled(ctx, t.visibility/2, t.err); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(t.found, func(a, b stored) int { return cmp.Compare(a.seq, b.seq) })
+	dead := 0
+	for _, m := range t.found {
+		if m.queue != t.name {
+			dead++
+			continue
+		}
+		r, err := t.received(m)
 		if err != nil {
 			return got, err
 		}
-		slices.SortFunc(found, func(a, b stored) int { return cmp.Compare(a.seq, b.seq) })
-		dead := 0
-		for _, m := range found {
-			if m.queue != q.name {
-				dead++
-				continue
-			}
-			r, err := q.received(m)
-			if err != nil {
-				return got, err
-			}
-			got = append(got, r)
-		}
-		if dead > 0 {
-			q.wakeReceivers(q.name.DeadLetter(), dead)
-		}
-		if len(found) < want || dead == 0 {
-			break
-		}
+		got = append(got, r)
+	}
+	if dead > 0 {
+		t.wakeReceivers(t.name.DeadLetter(), dead)
 	}
 	return got, nil
 }

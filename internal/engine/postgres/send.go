@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/wakeup"
 )
 
 // mq is one queue of the engine. The calls of FIFO queues lock rows of groups, and have
@@ -67,9 +68,13 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 		insert = q.insertFIFO
 	}
 	return queue.InPortions(ms, q.fifo, func(some []queue.Message) error {
+		visible := wakeup.Visible(some)
 		err := insert(ctx, some)
-		if err == nil {
-			q.wake.Announce(q.name, some, q.wakeReceivers)
+		if err == nil && (q.fifo || visible > 1) {
+			q.wakeReceivers(q.name, visible)
+		}
+		if err == nil && visible < len(some) {
+			q.wake.Shift(q.name)
 		}
 		return queue.SendError(q.name, err)
 	})
@@ -89,9 +94,13 @@ func (q *mq) insertStandard(ctx context.Context, ms []queue.Message) error {
 	if err != nil {
 		return err
 	}
-	return q.writes.submit(ctx, "send", func(b *pgx.Batch) {
+	o := one("send", func(b *pgx.Batch) {
 		b.Queue(q.sql(insertStandard), q.clock(), string(q.name), c.groups, c.bodies, c.attributes, c.delays)
 	})
+	if wakeup.Visible(ms) == 1 {
+		o.to = q.name
+	}
+	return q.writes.run(ctx, o)
 }
 
 // insertFIFO stores deduplication ids, locks the groups of the messages whose ids are new, and

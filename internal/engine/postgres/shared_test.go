@@ -80,6 +80,46 @@ func TestOtherProcessesAreNotifiedOfMessagesThatNobodyHereWaitsFor(t *testing.T)
 	}
 }
 
+// TestAReceiverThatWaitsHasAMessageInTheTransactionOfItsSend: the transaction that made the row of
+// the message's lease has made that of its body, too.
+func TestAReceiverThatWaitsHasAMessageInTheTransactionOfItsSend(t *testing.T) {
+	schema := pgtest.Schema(t)
+	e := pgtest.Open(t, postgres.Options{Schema: schema})
+	c, err := pgx.Connect(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	q := e.Queue(queue.Normal)
+	// The receiver may not have begun to wait at the first message.
+	for try := range 20 {
+		got := make(chan []queue.Received)
+		go func() {
+			ms, err := q.Receive(t.Context(), queue.ReceiveOptions{Max: 10, Wait: queue.MaxWait})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- ms
+		}()
+		time.Sleep(time.Duration(try) * 10 * time.Millisecond)
+		if err := q.Send(t.Context(), queue.Message{Body: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		if ms := <-got; len(ms) != 1 || ms[0].ReceiveCount != 1 {
+			t.Fatalf("received %v", ms)
+		}
+		s := pgx.Identifier{schema}.Sanitize()
+		var same bool
+		if err := c.QueryRow(t.Context(), `SELECT l.xmin = m.xmin FROM `+s+`.lease l JOIN `+s+`.message m USING (seq) ORDER BY seq DESC LIMIT 1`).Scan(&same); err != nil {
+			t.Fatal(err)
+		}
+		if same {
+			return
+		}
+	}
+	t.Error("each message took two transactions")
+}
+
 // TestReceiversWaitForWhatOtherProcessesSend: each of two processes sends what the other one
 // receives.
 func TestReceiversWaitForWhatOtherProcessesSend(t *testing.T) {

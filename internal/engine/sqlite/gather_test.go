@@ -20,7 +20,7 @@ func groups(t *testing.T, g *gatherer, callers, rounds int) []int {
 	for range callers {
 		wg.Go(func() {
 			for range rounds {
-				if err := submit(context.Background(), jobs, nil, &job{}); err != nil {
+				if err := submit(context.Background(), jobs, nil, newJob(read, nil)); err != nil {
 					t.Error(err)
 				}
 			}

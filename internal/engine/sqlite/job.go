@@ -3,15 +3,22 @@ package sqlite
 import (
 	"context"
 	"sync/atomic"
+
+	"fedpost/internal/engine/queue"
 )
 
 // job is what a goroutine with a session does for a caller.
 type job struct {
 	do    func(*session) error
 	kind  kind
+	to    queue.Name  // the queue to which it sends one message that is visible; empty: none
 	taken atomic.Bool // by the goroutine that does it, or by its caller, who gave up before
 	err   error
 	done  chan struct{}
+}
+
+func newJob(k kind, do func(*session) error) *job {
+	return &job{do: do, kind: k, done: make(chan struct{})}
 }
 
 // kind is what a caller waits for. The writer does its jobs in this order.
@@ -32,7 +39,6 @@ func submit(ctx context.Context, jobs chan<- *job, stopped <-chan struct{}, j *j
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	j.done = make(chan struct{})
 	select {
 	case jobs <- j:
 	case <-stopped:

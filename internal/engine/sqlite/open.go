@@ -67,7 +67,7 @@ func (e *Engine) open(path string) error {
 	if err != nil {
 		return errors.Join(err, main.close())
 	}
-	e.writer = newWriter(main, path)
+	e.writer = newWriter(main, path, e.wake)
 	if path == Memory {
 		return nil
 	}

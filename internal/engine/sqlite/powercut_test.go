@@ -193,7 +193,7 @@ func TestAPowerCutUndoesNothingThatWasSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := powered{Engine: e, path: e.writer.path, sent: map[string]bool{}, delivered: map[string]bool{}}
-	e.writer = &writer{session: e.writer.session, path: p.path, jobs: make(chan *job, room), stopped: make(chan struct{}), done: make(chan struct{})}
+	e.writer = &writer{session: e.writer.session, path: p.path, wake: e.wake, jobs: make(chan *job, room), stopped: make(chan struct{}), done: make(chan struct{})}
 	go p.commits()
 	var workers sync.WaitGroup
 	for _, group := range []string{"a", "b", "c"} {

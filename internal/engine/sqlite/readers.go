@@ -44,7 +44,7 @@ func (r *readers) add(s *session) {
 }
 
 func (r *readers) submit(ctx context.Context, do func(*session) error) error {
-	return submit(ctx, r.jobs, r.stopped, &job{do: do})
+	return submit(ctx, r.jobs, r.stopped, newJob(read, do))
 }
 
 // stop lets the reads under way finish and closes the sessions.

@@ -106,6 +106,47 @@ func TestLongReadsAreDoneBesideTheWrites(t *testing.T) {
 	})
 }
 
+// TestAShortReadDoesNotWaitForTheDisk: a reader does it while a commit is under way, and sees what
+// was committed before. If all readers are taken, it comes behind that commit.
+func TestAShortReadDoesNotWaitForTheDisk(t *testing.T) {
+	for _, taken := range []int{0, readSessions} {
+		synctest.Test(t, func(t *testing.T) {
+			e := openAt(t, file(t), Options{})
+			keys := fill(t, e, 1)
+			var readers, calls sync.WaitGroup
+			held := make(chan struct{})
+			for range taken {
+				readers.Go(func() {
+					if err := e.read(t.Context(), func(*session) error { <-held; return nil }); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			release := blocked(t, e, &calls)
+			var got map[table.Key]table.Item
+			done := false
+			calls.Go(func() {
+				var err error
+				if got, err = e.Table().Get(t.Context(), keys...); err != nil {
+					t.Error(err)
+				}
+				done = true
+			})
+			synctest.Wait()
+			if want := taken == 0; done != want {
+				t.Errorf("%d readers are taken, read: %t", taken, done)
+			}
+			release()
+			calls.Wait()
+			if len(got) != 1 {
+				t.Errorf("%d readers are taken, read %v", taken, got)
+			}
+			close(held)
+			readers.Wait()
+		})
+	}
+}
+
 // TestAReadIsAnsweredWhereItsGroupIsNot: a read that shares a transaction with writes shares
 // neither a commit that fails nor what is undone with it.
 func TestAReadIsAnsweredWhereItsGroupIsNot(t *testing.T) {

@@ -23,6 +23,7 @@ func (q *mq) Receive(ctx context.Context, o queue.ReceiveOptions) ([]queue.Recei
 			looked = q.now().UnixMilli()
 			return q.take(ctx, o, reads)
 		},
+		Park: func(o queue.ReceiveOptions, reads func()) wakeup.Parked { return q.taking(o, reads) },
 		Next: func(ctx context.Context) (time.Duration, error) { return q.next(ctx, looked) },
 	}, o)
 }
@@ -55,37 +56,50 @@ type stored struct {
 
 // take receives what is visible now. It calls reads when it begins to read the queue.
 func (q *mq) take(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
-	var got []queue.Received
-	var dead int
-	// It waits for the disk: otherwise receives would fill the memory with messages that wait.
-	err := q.write(ctx, func(s *session) error {
-		reads()
-		got, dead = nil, 0
-		t := taking{mq: q, s: s, now: q.now().UnixMilli(), max: o.Max, visibility: o.Visibility}
-		var err error
-		if q.fifo {
-			err = t.ordered()
-		} else {
-			err = t.standard()
-		}
-		got, dead = t.got, t.dead
-		return err
-	})
-	if err == nil && dead > 0 {
-		q.wake.Wake(q.name.DeadLetter(), dead)
-	}
-	return got, err
+	t := q.taking(o, reads)
+	t.err = q.writer.submit(ctx, t.job)
+	return t.Got(ctx)
 }
 
-// taking is one receive under way.
+// taking is one receive.
 type taking struct {
 	*mq
-	s          *session
-	now        int64
+	*job
 	max        int
 	visibility time.Duration
-	got        []queue.Received
-	dead       int // messages that became dead letters
+
+	s    *session
+	now  int64
+	got  []queue.Received
+	dead int // messages that became dead letters
+}
+
+func (q *mq) taking(o queue.ReceiveOptions, reads func()) *taking {
+	t := &taking{mq: q, max: o.Max, visibility: o.Visibility}
+	// It waits for the disk: otherwise receives would fill the memory with messages that wait.
+	t.job = newJob(synced, func(s *session) error {
+		reads()
+		t.s, t.now, t.got, t.dead = s, q.now().UnixMilli(), nil, 0
+		if q.fifo {
+			return t.ordered()
+		}
+		return t.standard()
+	})
+	return t
+}
+
+// Done implements wakeup.Parked.
+func (t *taking) Done() <-chan struct{} { return t.done }
+
+// Got implements wakeup.Parked.
+func (t *taking) Got(context.Context) ([]queue.Received, error) {
+	if t.err != nil {
+		return nil, t.err
+	}
+	if t.dead > 0 {
+		t.wake.Wake(t.name.DeadLetter(), t.dead)
+	}
+	return t.got, nil
 }
 
 const selectStored = `SELECT m.seq, m.receives, m.grp, m.dedup, m.sent, b.body, b.attributes

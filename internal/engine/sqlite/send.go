@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/wakeup"
 )
 
 type mq struct {
@@ -31,17 +32,26 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 // insert writes all of ms or none.
 func (q *mq) insert(ctx context.Context, ms []queue.Message) error {
 	offsets := q.order.Offsets(ms, q.now())
-	err := q.write(ctx, func(s *session) error {
+	j := newJob(synced, func(s *session) error {
 		now := q.now().UnixMilli()
 		for i, m := range ms {
 			if err := q.insertOne(s, m, now, now-offsets[i]+queue.CeilMilli(m.Delay)); err != nil {
 				return err
 			}
 		}
-		// The receive that it wakes comes behind this write, in its commit or the next.
-		q.wake.Announce(q.name, ms, func(n queue.Name, messages int) { q.wake.Wake(n, messages) })
 		return nil
 	})
+	visible := wakeup.Visible(ms)
+	if visible == 1 {
+		j.to = q.name
+	}
+	err := q.submit(ctx, j)
+	if err == nil && visible > 1 {
+		q.wake.Wake(q.name, visible)
+	}
+	if err == nil && visible < len(ms) {
+		q.wake.Shift(q.name)
+	}
 	return queue.SendError(q.name, err)
 }
 

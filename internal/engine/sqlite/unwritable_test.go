@@ -41,7 +41,7 @@ func TestADiskThatIsFullIsNamedAndLeftBehind(t *testing.T) {
 				if err := e.writer.session.script(text); err != nil {
 					t.Fatal(err)
 				}
-				e.writer = newWriter(e.writer.session, path)
+				e.writer = newWriter(e.writer.session, path, e.wake)
 			}
 			pragma(c.begin)
 			large := queue.Message{Body: strings.Repeat("x", 200_000)}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -233,37 +232,4 @@ func TestAReceiverThatGotOtherMessagesLeavesNoneBehind(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestAReceiverIsAwakeBeforeTheCommitOfItsMessage: its receive shares the commit or follows it, and
-// does not wait for the commit after that.
-func TestAReceiverIsAwakeBeforeTheCommitOfItsMessage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := openAt(t, file(t), Options{})
-		q := e.Queue(queue.Normal)
-		var calls sync.WaitGroup
-		calls.Go(func() {
-			if got := receive(t, q, queue.ReceiveOptions{Wait: 20 * time.Second}); bodies(got) != "0" {
-				t.Errorf("received %q", bodies(got))
-			}
-		})
-		synctest.Wait()
-		release := blocked(t, e, &calls)
-		calls.Go(func() { mustSend(t, q, message(queue.Normal, 0)) })
-		synctest.Wait()
-		commit := make(chan struct{})
-		calls.Go(func() {
-			if err := e.write(t.Context(), func(*session) error { <-commit; return nil }); err != nil {
-				t.Error(err)
-			}
-		})
-		synctest.Wait()
-		release()
-		synctest.Wait()
-		if n := len(e.writer.jobs); n != 1 {
-			t.Errorf("%d receives wait for the commit, want 1", n)
-		}
-		close(commit)
-		calls.Wait()
-	})
 }

@@ -7,25 +7,29 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/table"
+	"fedpost/internal/engine/wakeup"
 )
 
 // writer is the one goroutine that writes.
 type writer struct {
 	session *session
 	path    string // of the data file
+	wake    *wakeup.Notifier
 	jobs    chan *job
 	stopped chan struct{}
 	done    chan struct{}
 	once    sync.Once
-	syncs   bool // commits reach the disk before they return
+	syncs   bool        // commits reach the disk before they return
+	busy    atomic.Bool // a commit that reaches the disk is under way
 }
 
-func newWriter(s *session, path string) *writer {
-	w := &writer{session: s, path: path, jobs: make(chan *job, room), stopped: make(chan struct{}), done: make(chan struct{})}
+func newWriter(s *session, path string, wake *wakeup.Notifier) *writer {
+	w := &writer{session: s, path: path, wake: wake, jobs: make(chan *job, room), stopped: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -70,9 +74,12 @@ func (w *writer) finish(k kind, group []*job) {
 		}
 		return
 	}
+	group = append(group, w.receives(group)...)
 	err := w.syncing(k == synced)
 	if err == nil {
+		w.busy.Store(k == synced)
 		err = w.commit(group)
+		w.busy.Store(false)
 	}
 	if err != nil {
 		for _, j := range group {
@@ -84,6 +91,27 @@ func (w *writer) finish(k kind, group []*job) {
 		j.err = unwritable(j.err, try)
 		close(j.done)
 	}
+}
+
+// receives are those that wait for the messages that a group sends, in the same commit. Receivers
+// that are not parked are woken behind them, and so behind all receives of the group.
+func (w *writer) receives(group []*job) (all []*job) {
+	sent := map[queue.Name]int{}
+	for _, j := range group {
+		if j.to != "" {
+			sent[j.to]++
+		}
+	}
+	for name, n := range sent {
+		parked, left := w.wake.Unpark(name, n)
+		for _, p := range parked {
+			all = append(all, p.(*taking).job)
+		}
+		if left > 0 {
+			all = append(all, newJob(synced, func(*session) error { w.wake.Wake(name, left); return nil }))
+		}
+	}
+	return all
 }
 
 // syncing sets whether commits reach the disk, with all before them, before they return.

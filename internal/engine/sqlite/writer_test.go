@@ -44,7 +44,7 @@ func TestAConditionThatDoesNotHoldCostsTheOthersNothing(t *testing.T) {
 			}
 			e.writer.stop()
 			err := e.writer.commit(group)
-			e.writer = newWriter(e.writer.session, Memory)
+			e.writer = newWriter(e.writer.session, Memory, e.wake)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,12 +14,24 @@ type Source struct {
 	Config queue.Config
 	// Take takes the messages that are visible. It calls reads when it begins to read the queue.
 	Take func(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error)
+	// Park returns a Take that the engine can make together with a send, nil if it cannot.
+	Park func(o queue.ReceiveOptions, reads func()) Parked
 	// Next returns how long after the last Take the queue has to be read again although nothing
 	// wakes the receiver: when the next hidden message becomes visible.
 	Next func(ctx context.Context) (time.Duration, error)
 	// Closed ends the wait with ErrClosed.
 	Closed    <-chan struct{}
 	ErrClosed error
+}
+
+// Parked is the next Take of a receiver that sleeps. An engine that sends messages gets it from
+// Notifier.Unpark, and makes it in the same transaction: the receiver has the messages after one
+// commit instead of two.
+type Parked interface {
+	// Done is closed when the transaction has ended.
+	Done() <-chan struct{}
+	// Got returns what was taken, once Done is closed.
+	Got(ctx context.Context) ([]queue.Received, error)
 }
 
 // Receive takes messages, and waits for some as o says. It waits in real time, whatever the
@@ -38,65 +50,81 @@ func (n *Notifier) receive(ctx context.Context, s Source, o queue.ReceiveOptions
 	}
 	o.Visibility = cmp.Or(o.Visibility, s.Config.Visibility)
 	if o.Wait == 0 {
-		return n.take(ctx, s, o, func() {})
+		return n.took(s, o)(s.Take(ctx, o, func() {}))
 	}
 	deadline := time.Now().Add(o.Wait)
 	w := n.Join(s.Name, o.Max)
 	defer n.Leave(w)
 	for {
-		got, err := n.take(ctx, s, o, func() { n.Reads(w) })
-		left := time.Until(deadline)
-		if err != nil || len(got) > 0 || left <= 0 {
+		got, err := n.sleep(ctx, s, o, w, deadline)
+		if err != nil || len(got) > 0 {
 			return got, err
 		}
-		if err := n.sleep(ctx, s, w, left); err != nil {
-			return nil, err
+		got, err = n.took(s, o)(s.Take(ctx, o, func() { n.Reads(w) }))
+		if err != nil || len(got) > 0 || time.Until(deadline) <= 0 {
+			return got, err
 		}
 	}
 }
 
-func (n *Notifier) take(ctx context.Context, s Source, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
-	got, err := s.Take(ctx, o, reads)
-	if err != nil || len(got) == o.Max {
-		n.Wake(s.Name, 1) // there may be more messages than this receiver was woken for
+// took wakes another receiver if there may be more messages than a Take has returned.
+func (n *Notifier) took(s Source, o queue.ReceiveOptions) func([]queue.Received, error) ([]queue.Received, error) {
+	return func(got []queue.Received, err error) ([]queue.Received, error) {
+		if err != nil || len(got) == o.Max {
+			n.Wake(s.Name, 1)
+		}
+		return got, err
 	}
-	return got, err
 }
 
-// sleep waits, for at most left, until the queue has to be read again.
-func (n *Notifier) sleep(ctx context.Context, s Source, w *Waiter, left time.Duration) error {
+// sleep waits until the queue has to be read, the deadline at the latest, or until messages were sent
+// and taken at once.
+func (n *Notifier) sleep(ctx context.Context, s Source, o queue.ReceiveOptions, w *Waiter, deadline time.Time) ([]queue.Received, error) {
+	var done <-chan struct{}
+	parked := s.Park(o, func() { n.Reads(w) })
+	if parked != nil {
+		done = parked.Done()
+	}
+	if !n.park(w, parked) {
+		return nil, nil
+	}
+	left, err := time.Until(deadline), error(nil)
 	if n.Leads(w) {
-		next, err := s.Next(ctx)
-		if err != nil {
-			return err
-		}
+		var next time.Duration
+		next, err = s.Next(ctx)
 		left = min(left, next)
 	}
 	timer := time.NewTimer(left)
 	defer timer.Stop()
-	select {
-	case <-w.Woken():
-	case <-timer.C:
-	case <-s.Closed:
-		return s.ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
-}
-
-// Announce wakes receivers for messages that were sent. wake is Wake, or a function that calls it.
-func (n *Notifier) Announce(name queue.Name, ms []queue.Message, wake func(name queue.Name, messages int)) {
-	visible := 0
-	for _, m := range ms {
-		if m.Delay == 0 {
-			visible++
+	if err == nil {
+		select {
+		case <-w.Woken():
+		case <-done:
+		case <-timer.C:
+		case <-s.Closed:
+			err = s.ErrClosed
+		case <-ctx.Done():
+			err = ctx.Err()
 		}
 	}
-	if visible > 0 {
-		wake(name, visible)
+	if n.withdraw(w) {
+		return nil, err
 	}
-	if visible < len(ms) {
-		n.Shift(name)
+	<-done
+	// If the transaction failed, the receiver reads the queue, which shows whether the engine works.
+	if got, failed := n.took(s, o)(parked.Got(ctx)); failed == nil && len(got) > 0 {
+		return got, nil
 	}
+	return nil, err
+}
+
+// Visible is how many of the messages can be received as soon as they are sent.
+func Visible(ms []queue.Message) int {
+	n := len(ms)
+	for _, m := range ms {
+		if m.Delay > 0 {
+			n--
+		}
+	}
+	return n
 }

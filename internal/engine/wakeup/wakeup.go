@@ -1,5 +1,6 @@
-// Package wakeup wakes the receivers of an engine that wait for messages, within one process.
-// The SQLite and PostgreSQL engines notify it when messages arrive.
+// Package wakeup wakes the receivers of an engine that wait for messages, within one process, or
+// has the engine make their receives together with a send. The SQLite and PostgreSQL engines
+// notify it when messages arrive.
 package wakeup
 
 import (
@@ -12,47 +13,59 @@ import (
 // Notifier wakes the receivers that wait for a queue: as many as the arriving messages need, because
 // each receiver that wakes reads the queue. A receiver that is awake and has not read yet also
 // takes what arrives meanwhile, up to its limit. A receiver that got as many messages as its
-// limit wakes another one, because there may be more.
+// limit wakes another one, because there may be more. So a receiver that comes while others wait has
+// nothing to read, unless messages arrived for which nobody could be woken.
 //
 // The receiver that has waited for longest is the leader: only the leader wakes when the
 // next hidden message becomes visible. Messages that arrive wake the others first. When the leader
 // leaves, the next receiver is woken and becomes the leader.
 type Notifier struct {
 	mu     sync.Mutex
-	queues map[queue.Name]*list.List // of *Waiter, the leader in front
+	queues map[queue.Name]*line
+}
+
+// line is the receivers of a queue.
+type line struct {
+	waiters list.List // of *Waiter, the leader in front
+	unread  bool      // messages arrived for which nobody was woken, and nobody has read since
 }
 
 // Waiter is a receiver of a queue, from Join to Leave. If it is woken after it has read the queue, it
 // reads again.
 type Waiter struct {
-	all     *list.List    // the waiters of its queue
-	element *list.Element // in all
+	line    *line
+	element *list.Element // in line
 	max     int           // messages that it takes at a time
 	// awake: it is going to read the queue. expected is how many messages it was woken for
 	// since it last read.
 	awake    bool
 	expected int
 	woken    chan struct{} // ends its sleep
+	parked   Parked        // what it takes next, if it sleeps
+	given    bool          // parked was given to a send
 }
 
 // Woken is ready when w has to read the queue again.
 func (w *Waiter) Woken() <-chan struct{} { return w.woken }
 
 // New returns a notifier that nobody waits for.
-func New() *Notifier { return &Notifier{queues: make(map[queue.Name]*list.List)} }
+func New() *Notifier { return &Notifier{queues: make(map[queue.Name]*line)} }
+
+func (n *Notifier) of(name queue.Name) *line {
+	if n.queues[name] == nil {
+		n.queues[name] = new(line)
+	}
+	return n.queues[name]
+}
 
 // Join adds a receiver that takes up to limit messages. Call Join before reading the queue, so
 // that a message that arrives in between wakes it, and Leave at the end.
 func (n *Notifier) Join(name queue.Name, limit int) *Waiter {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	all := n.queues[name]
-	if all == nil {
-		all = list.New()
-		n.queues[name] = all
-	}
-	w := &Waiter{all: all, max: limit, awake: true, woken: make(chan struct{}, 1)}
-	w.element = all.PushBack(w)
+	l := n.of(name)
+	w := &Waiter{line: l, max: limit, awake: l.unread || l.waiters.Len() == 0, woken: make(chan struct{}, 1)}
+	w.element = l.waiters.PushBack(w)
 	return w
 }
 
@@ -60,7 +73,7 @@ func (n *Notifier) Join(name queue.Name, limit int) *Waiter {
 func (n *Notifier) Reads(w *Waiter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	w.awake, w.expected = false, 0
+	w.awake, w.expected, w.line.unread = false, 0, false
 	select {
 	case <-w.woken:
 	default:
@@ -72,19 +85,19 @@ func (n *Notifier) Reads(w *Waiter) {
 func (n *Notifier) Leave(w *Waiter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	leader := w.all.Front() == w.element
-	w.all.Remove(w.element)
+	leader := w.line.waiters.Front() == w.element
+	w.line.waiters.Remove(w.element)
 	if leader {
-		wakeLeader(w.all)
+		w.line.wakeLeader()
 	}
-	wake(w.all, w.expected)
+	w.line.wake(w.expected)
 }
 
 // Leads reports whether w is the leader.
 func (n *Notifier) Leads(w *Waiter) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return w.all.Front() == w.element
+	return w.line.waiters.Front() == w.element
 }
 
 // Wake says that messages arrived on a queue, and returns for how many of them no receiver
@@ -92,26 +105,55 @@ func (n *Notifier) Leads(w *Waiter) bool {
 func (n *Notifier) Wake(name queue.Name, messages int) (left int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if all := n.queues[name]; all != nil {
-		return wake(all, messages)
-	}
-	return messages
+	return n.of(name).wake(messages)
 }
 
 // Shift says that messages become visible at another time than before.
 func (n *Notifier) Shift(name queue.Name) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if all := n.queues[name]; all != nil {
-		wakeLeader(all)
+	n.of(name).wakeLeader()
+}
+
+// park begins the sleep of w, and gives p to the next send. It returns false if w has to read.
+func (n *Notifier) park(w *Waiter, p Parked) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !w.awake {
+		w.parked, w.given = p, false
 	}
+	return !w.awake
+}
+
+// withdraw ends what park began, unless a send has got it.
+func (n *Notifier) withdraw(w *Waiter) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w.parked = nil
+	return !w.given
+}
+
+// Unpark returns what an engine has to make in a transaction that sends messages, behind all sends,
+// and for how many of the messages nobody sleeps. Call it once for each queue. It is not for batches:
+// they are parts of a large activity, too much of which would be in memory.
+func (n *Notifier) Unpark(name queue.Name, messages int) (all []Parked, left int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for el := n.of(name).waiters.Back(); el != nil && messages > 0; el = el.Prev() {
+		if w := el.Value.(*Waiter); w.parked != nil && !w.awake {
+			w.awake, w.expected = true, min(messages, w.max)
+			messages -= w.expected
+			all, w.parked, w.given = append(all, w.parked), nil, true
+		}
+	}
+	return all, messages
 }
 
 // wake assigns n messages to waiters that are awake, then to others, the latest first. It returns
 // how many messages are left: receivers that do not wait read the queue when they come back.
-func wake(all *list.List, n int) int {
+func (l *line) wake(n int) int {
 	for _, awake := range []bool{true, false} {
-		for el := all.Back(); el != nil && n > 0; el = el.Prev() {
+		for el := l.waiters.Back(); el != nil && n > 0; el = el.Prev() {
 			if w := el.Value.(*Waiter); w.awake == awake && w.expected < w.max {
 				some := min(n, w.max-w.expected)
 				w.expected += some
@@ -120,6 +162,7 @@ func wake(all *list.List, n int) int {
 			}
 		}
 	}
+	l.unread = l.unread || n > 0
 	return n
 }
 
@@ -134,8 +177,8 @@ func (w *Waiter) wake() {
 	}
 }
 
-func wakeLeader(all *list.List) {
-	if first := all.Front(); first != nil {
+func (l *line) wakeLeader() {
+	if first := l.waiters.Front(); first != nil {
 		first.Value.(*Waiter).wake()
 	}
 }

@@ -104,6 +104,74 @@ var visibilityCases = []testCase{
 			c.comes(q, func() { c.hide(other, time.Second, held...) })
 		}
 	}},
+	{"WaitingReceiveIsLikeAnyOther", func(c *check) {
+		for _, q := range []queue.Queue{c.Standard, c.FIFO} {
+			m := ordered("g", "k", "x")
+			if q == c.Standard {
+				m = text("x")
+			}
+			got := c.waiting(q, 1)
+			c.send(q, m)
+			for n := 1; n <= c.MaxReceives; n++ {
+				r := <-got
+				c.bodies(r, "x")
+				if r[0].ReceiveCount != n {
+					c.Errorf("receive count %d, want %d", r[0].ReceiveCount, n)
+				}
+				c.depth(q, queue.Depth{InFlight: 1})
+				if n == c.MaxReceives {
+					c.delete(q, r...)
+					break
+				}
+				got = c.waiting(q, 1)
+				c.show(q, r...)
+			}
+			c.depth(q, queue.Depth{})
+		}
+	}},
+	{"WaitingReceiveOfAMessageThatWasReceivedTooOften", func(c *check) {
+		got := c.waiting(c.Standard, 1)
+		c.send(c.Standard, text("x"))
+		for r := <-got; ; r = c.receive(c.Standard, 1) {
+			c.show(c.Standard, r...)
+			if r[0].ReceiveCount == c.MaxReceives {
+				break
+			}
+		}
+		got = c.waiting(c.Standard, 1)
+		c.send(c.Standard, text("y"))
+		c.bodies(<-got, "y")
+		c.bodies(c.receive(c.Dead, 1), "x")
+	}},
+	{"WaitingReceiveGetsWhatIsNotDelayed", func(c *check) {
+		got := c.waiting(c.Standard, 10)
+		c.batch(c.Standard, []queue.Message{{Body: "later", Delay: time.Minute}, text("now")})
+		c.bodies(<-got, "now")
+		c.depth(c.Standard, queue.Depth{InFlight: 1, Delayed: 1})
+	}},
+	{"WaitingReceivesShareABatch", func(c *check) {
+		var all []<-chan []queue.Received
+		for range 3 {
+			all = append(all, c.waiting(c.Standard, 1))
+		}
+		c.batch(c.Standard, []queue.Message{text("a"), text("b"), text("c"), text("d"), text("e")})
+		var got []queue.Received
+		for _, one := range all {
+			got = append(got, <-one...)
+		}
+		c.depth(c.Standard, queue.Depth{Visible: 2, InFlight: 3})
+		c.sameBodies(append(got, c.receive(c.Standard, 2)...), "a", "b", "c", "d", "e")
+	}},
+	{"WaitingReceiveGetsNothingOfAGroupInFlight", func(c *check) {
+		c.send(c.FIFO, ordered("g", "1", "first"))
+		first := c.receive(c.FIFO, 1)
+		got := c.waiting(c.FIFO, 1)
+		c.send(c.FIFO, ordered("g", "2", "second"))
+		c.send(c.FIFO, ordered("h", "1", "other"))
+		c.bodies(<-got, "other")
+		c.delete(c.FIFO, first...)
+		c.bodies(c.receive(c.FIFO, 1), "second")
+	}},
 	{"Delay", func(c *check) {
 		c.send(c.Standard, queue.Message{Body: "later", Delay: 3 * time.Second}, text("now"))
 		c.bodies(c.receive(c.Standard, 1), "now")
@@ -123,6 +191,20 @@ func (c *check) other() (standard, fifo queue.Queue) {
 		return c.Standard, c.FIFO
 	}
 	return c.Other()
+}
+
+// waiting has a receive wait for messages.
+func (c *check) waiting(q queue.Queue, limit int) <-chan []queue.Received {
+	done := make(chan []queue.Received, 1)
+	go func() {
+		got, err := q.Receive(c.ctx, queue.ReceiveOptions{Max: limit, Wait: queue.MaxWait, Visibility: 10 * time.Minute})
+		if err != nil {
+			c.Errorf("receive: %v", err)
+		}
+		done <- got
+	}()
+	time.Sleep(200 * time.Millisecond) // until the receive has read the queue
+	return done
 }
 
 // comes shows that a receive which waits gets the message that delay makes visible after a
