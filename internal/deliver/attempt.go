@@ -90,7 +90,7 @@ func (e *Engine) judgeByServers(u *unit, j *job) {
 	j.verdict = verdict.ByServers(&s, j.named())
 }
 
-// longest is the time-out of an attempt.
+// longest is the time-out of an attempt: that of its route or else otherwise, within its policy's.
 func (u *unit) longest(otherwise time.Duration) time.Duration {
 	longest := cmp.Or(u.route.Attempt, otherwise)
 	if t := u.route.Policy.Timeout; t > 0 {
@@ -114,7 +114,7 @@ func (e *Engine) contain(ctx context.Context, u *unit, j *job, try protocol.Atte
 		o.Took = e.Now().Sub(start)
 	}()
 	if u.route.Wait == 0 {
-		protocol.Signed(ctx) // it needs no processor time
+		protocol.Signed(ctx) // an ended attempt needs no processor
 	}
 	o = try(ctx, j.target, j.attempts+1)
 	if o.Class == outcome.Retry && o.Status == 0 && o.Try == outcome.Made && errors.Is(context.Cause(ctx), outcome.ErrTimeout) {

@@ -99,17 +99,17 @@ func split(from queue.Name, batch []queue.Received) [][]queue.Received {
 	return groups
 }
 
-// group works on messages one after another until one is not done. It returns that one and
-// those behind it.
+// group works on messages one after another until one is not done. It returns that one and those
+// after it.
 func (v *invocation) group(ctx context.Context, g []queue.Received) []queue.Received {
 	for n, m := range g {
 		d := v.contained(ctx, m)
 		if d.Done {
 			continue
 		}
-		// The messages behind it come back with it. Their timeouts are set from the last to the
-		// first, so that the failed one is received first. SQS guarantees that order anyway;
-		// some servers that speak its API do not.
+		// The messages after it come back with it. Their timeouts are set from the last to the
+		// first, so that the failed one is received first. SQS guarantees that order anyway; some
+		// servers that speak its API do not.
 		if v.from.Ordered() && d.After >= 0 {
 			// A second is the shortest visibility timeout of SQS above 0, and long enough to
 			// set all of them.

@@ -12,10 +12,9 @@ import (
 )
 
 // A delivery that dies because its server is down is revived when the server is back, within
-// Rules.Revive. The steps are those of parking: first the server's state says that there may be
-// a dead letter, then the dead letter is written, then the state is read again. If the server
-// accepts deliveries by then, the scheduled function may have looked too early, so another look
-// is made due.
+// Rules.Revive. The steps are those of parking: the server's state is marked, the dead letter is
+// written, and the state is read again. If the server accepts deliveries by then, the scheduled
+// function may have looked too early, so another look is made due.
 
 // deaths is the part of executor that gives deliveries up.
 type deaths struct{ *Engine }

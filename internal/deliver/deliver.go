@@ -1,9 +1,9 @@
 // Package deliver takes queue messages to inboxes.
 //
-// Queues deliver at least once, the process may die between any two calls, and servers hang,
-// refuse or vanish. Still every recipient gets an activity once, and its final state is
-// recorded, because any first few of the steps can be repeated: see docs/architecture.md,
-// "Deliver".
+// Queues deliver at least once, the process may die between any two calls, and servers hang, refuse
+// or vanish. Still every recipient gets an activity once, and its final state is recorded: a worker
+// that comes later repeats the steps from the first, and repeating them is harmless. See
+// docs/architecture.md, "Deliver".
 //
 // The package knows neither SQS nor HTTP: messages are queue.Received, and a protocol.Sender
 // makes the attempts.
@@ -72,8 +72,8 @@ type Limits struct {
 	// bound but InFlight. A process with hundreds of invocations would run out of files without
 	// it.
 	PerQueue int
-	// PerHost attempts of an invocation at one host at once, or perHosts times as many of all
-	// invocations where PerQueue is set. Default 8.
+	// PerHost attempts of an invocation at one host at once. Where PerQueue is set, all invocations
+	// share a multiple of it (admission.ForHundreds). Default 8.
 	PerHost int
 	// Copies is the number of messages from which on a large body is stored once and not copied
 	// into each. On AWS a write of the body costs as much as about 20 messages with it. Default
@@ -151,14 +151,14 @@ func (e *Engine) Ready(ctx context.Context) {
 	}
 }
 
-// Stop says that the process is about to end: what waits for a queue to take a message back goes
-// on. Outcomes that cannot be recorded are kept until the end.
+// Stop says that the process is about to end. Messages that no queue takes back are not tried
+// again; outcomes that cannot be recorded are kept until the end.
 func (e *Engine) Stop() { e.kept.end() }
 
 func (e *Engine) delayed(at time.Time) time.Duration { return max(0, at.Sub(e.Now())) }
 
-// lasting is ctx without the end of its invocation, which kept outcomes outlast in a process
-// that lives on.
+// lasting is ctx without the end of its invocation, if the process outlives its invocations: kept
+// outcomes then outlive them, too.
 func (e *Engine) lasting(ctx context.Context) context.Context {
 	if e.Limits.Quiet > 0 {
 		return context.WithoutCancel(ctx)
@@ -176,10 +176,10 @@ func (e *Engine) closing(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, 2*keptTry)
 }
 
-// handBack hands a message back to its queue. Where queue and table are away together, a process
-// that lives on tries again when the table is back: the message would stay hidden for its whole
-// visibility timeout. It is tried for about as long as that lasts, but not when the process is
-// about to end.
+// handBack hands a message back to its queue. If queue and table cannot be reached, a process that
+// outlives its invocations tries again when the table is back: otherwise the message would stay
+// hidden for its whole visibility timeout. It tries for about that long, and not when the process
+// is about to end.
 func (e *Engine) handBack(ctx context.Context, from queue.Name, m queue.Received, d intake.Disposition) {
 	until := time.Now().Add(keptFor)
 	for tries := 0; ; tries++ {

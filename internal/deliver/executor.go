@@ -220,7 +220,7 @@ func (x executor) keep(ctx context.Context, u *unit) {
 	}
 }
 
-// record records all verdicts and ends the claim. begun is false if attempts have not begun.
+// record records all verdicts and ends the claim. begun is false if some attempts have not begun.
 func (x executor) record(ctx context.Context, u *unit) (begun bool, err error) {
 	rs := []ledger.Recipient{}
 	begun = true

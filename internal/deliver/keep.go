@@ -127,9 +127,8 @@ func (k *keeper) tries() bool {
 	return k.away
 }
 
-// pausedUntil waits before the next of a number of tries until the table can be written, and for
-// the try's pause. It reports whether both came before a time and before the process is about to
-// end.
+// pausedUntil waits until the table can be written, and then for a pause that grows with tries. It
+// returns false if that takes until a given time, or if the process is about to end.
 func (k *keeper) pausedUntil(until time.Time, tries int) bool {
 	ctx, cancel := context.WithDeadline(k.ctx, until)
 	defer cancel()

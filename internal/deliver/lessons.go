@@ -82,8 +82,9 @@ func (l lessons) learn(u *unit, j *job) {
 	l.Hosts.ObserveUnder(host, seen)
 }
 
-// throttled pauses an inbox that asked for it. tried is the state for which it was on trial.
-// Only a shared inbox can pause its host; the host's state decides when several others do.
+// throttled pauses an inbox whose server asked for it. tried is the key of the state for which the
+// delivery was on trial; empty: it was not. Only a shared inbox can pause its host; the host's
+// state decides when several others do.
 func (l lessons) throttled(j *job, seen circuit.Observation, tried string) {
 	o, now, host := j.out, l.Now(), circuit.HostKey(j.host)
 	pause := cache.Lesson{Kind: "throttled", Apply: func(s circuit.State) circuit.State {

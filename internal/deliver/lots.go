@@ -127,8 +127,8 @@ func (l lots) finishParking(ctx context.Context, u *unit) error {
 	return l.Lot.Finish(ctx, spots)
 }
 
-// soon is how far ahead a slot may be for an ordered delivery to wait on its queue, which takes
-// two receives, and not in the lot.
+// soon is how far ahead the slot of an ordered delivery may be for the delivery to wait on its
+// queue, where that takes two receives. For a later slot it waits in the lot.
 const soon = 10 * time.Minute
 
 // leave empties the spot of a released ordered delivery that is final, or has moved to its

@@ -210,9 +210,9 @@ func (e *Engine) soonest(ctx context.Context, u *unit, host string, s verdict.Sn
 // park everything again.
 const slotSlack = 2 * time.Minute
 
-// hasSlot reports whether a delivery has a slot. It books another for one that is too late for
-// its own: parked again, that would never get through behind a queue that steadily lags. The slot
-// is at most slotSlack ahead; releases of parked deliveries get fewer meanwhile.
+// hasSlot reports whether a delivery has a slot. A delivery that is too late for its own gets
+// another: parked again, it would never get through while its queue lags. The slot is at most
+// slotSlack ahead; releases of parked deliveries get fewer meanwhile.
 func (e *Engine) hasSlot(ctx context.Context, u *unit, j *job) (bool, error) {
 	if u.d.Slot.IsZero() || j.attempts != u.d.Attempts {
 		return false, nil

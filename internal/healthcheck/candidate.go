@@ -22,16 +22,16 @@ type candidate struct {
 	at circuit.Sweep   // the position in the lot to go on from
 	// waiting: the lot has deliveries, including overdue ones that are being given up.
 	waiting bool
-	// sole: within reach, p's is the only inbox that this check has left to try.
+	// sole: within reach, the inbox of p is the only one that this check has left to try.
 	sole bool
 }
 
 // sought bounds the parked deliveries that known reads.
 const sought = 1000
 
-// known finds a parked delivery to the inbox that accepted one last (took) for the first trial
-// of a check, and for every tenth; nil if there is none. Otherwise anybody who names many broken
-// inboxes of a server would get all its trials.
+// known finds a parked delivery to the inbox that accepted one last (took); nil if there is none.
+// It is for the first trial of a check, and for every tenth. Without these trials, anybody who
+// names many broken inboxes of a server would get all of its trials.
 func (r *Runner) known(ctx context.Context, s circuit.State, took string) (*parking.Parked, error) {
 	if s.Took = took; took == "" || s.Trials%10 > 0 {
 		return nil, nil

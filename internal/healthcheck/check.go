@@ -155,7 +155,8 @@ func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
 	return err
 }
 
-// look probes a server that may be gone, or is. A 410 confirms it; no answer changes nothing.
+// look probes a server that is gone, or may be. A 410 confirms that; without an answer nothing
+// changes.
 func (r *Runner) look(ctx context.Context, s circuit.State) error {
 	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.lease(), r.Now()) })
 	if !mine {

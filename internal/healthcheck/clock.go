@@ -28,7 +28,7 @@ func (r *Runner) setBack(now time.Time) time.Duration {
 	return 0
 }
 
-// redate moves the steps of all servers forward by as much as the clock was set back: otherwise
+// redate makes the steps of all servers due earlier by as much as the clock was set back: otherwise
 // they would be late by that.
 func (r *Runner) redate(ctx context.Context, now time.Time, back time.Duration) error {
 	r.Log.WarnContext(ctx, "the clock was set back; the steps of servers are set back with it", "by", back)

@@ -10,8 +10,8 @@ import (
 	"fedpost/internal/servers/circuit"
 )
 
-// Deliveries that died because their server was down are parked again when it is back, a step's
-// worth each time that the lot is empty.
+// Deliveries that died because their server was down are parked again when it is back: as many as
+// one step releases, each time that the lot is empty.
 //
 // Ordered ones are parked before the first trial, so that they stay first in their groups. If
 // the circuit was closed without a trial (by an operator, or by a pause), younger ones may have

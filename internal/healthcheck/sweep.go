@@ -98,7 +98,7 @@ func (r *Runner) release(ctx context.Context, s circuit.State) error {
 	}
 	overdue := func(p parking.Parked) bool { return p.IsOverdue(r.Now()) }
 	if slices.ContainsFunc(ps, func(p parking.Parked) bool { return p.Group == "" && overdue(p) }) {
-		// Nor does it count for the ramp.
+		// Overdue deliveries do not count for the ramp either.
 		if _, _, err := r.endOverdue(ctx, s); err != nil {
 			return err
 		}

@@ -113,7 +113,7 @@ type Scheduler struct {
 	plan  *plan
 	last  time.Duration
 	timer *time.Timer
-	rings time.Duration // when timer does; 0: not at all
+	fires time.Duration // when the timer fires; 0: it is not set
 }
 
 // New returns a scheduler with the clock now.
@@ -153,22 +153,22 @@ type todo struct {
 func (s *Scheduler) change(f func(now time.Duration)) (t todo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A clock that is set back must not make what is held negative.
+	// A clock that is set back must not make held times negative.
 	s.last = max(s.last, s.now().Sub(s.epoch))
 	f(s.last)
 	t, s.plan.todo = s.plan.todo, todo{}
-	if due := s.plan.due(); due > 0 && (s.rings == 0 || due < s.rings) {
-		s.ring(due)
+	if due := s.plan.due(); due > 0 && (s.fires == 0 || due < s.fires) {
+		s.setTimer(due)
 	}
 	return t
 }
 
-// leastRing is the shortest timer: it bounds the wake-ups while the clock stands still.
-const leastRing = 5 * time.Millisecond
+// leastTimer is the shortest timer: it bounds the wake-ups while the clock stands still.
+const leastTimer = 5 * time.Millisecond
 
-func (s *Scheduler) ring(at time.Duration) {
-	s.rings = at
-	wait := max(at-s.last, leastRing)
+func (s *Scheduler) setTimer(at time.Duration) {
+	s.fires = at
+	wait := max(at-s.last, leastTimer)
 	if s.timer == nil {
 		s.timer = time.AfterFunc(wait, s.advance)
 		return
@@ -178,12 +178,12 @@ func (s *Scheduler) ring(at time.Duration) {
 
 func (s *Scheduler) advance() {
 	s.act(s.change(func(now time.Duration) {
-		s.rings = 0
+		s.fires = 0
 		s.plan.advance(now)
 	}), false)
 }
 
-// act does t. With keep it returns one of the attempts that begin, for its caller to make.
+// act carries out t. With keep it returns one of the attempts that begin: its caller makes it.
 func (s *Scheduler) act(t todo, keep bool) (next *Attempt) {
 	for _, got := range t.granted {
 		close(got)
@@ -226,8 +226,8 @@ func (s *Scheduler) do(a *Attempt) Result {
 	return a.Do(func() { s.act(s.change(func(now time.Duration) { s.plan.signed(a, now) }), false) })
 }
 
-// work makes an attempt, then one that its place goes to, and so on: the goroutine's stack has
-// grown to what an attempt needs.
+// work makes an attempt, then the one that gets its place, and so on: the stack of this goroutine
+// is already as large as an attempt needs.
 func (s *Scheduler) work(a *Attempt) {
 	for next := a; next != nil; {
 		a = next

@@ -22,8 +22,8 @@ type Bounds struct {
 	Bytes int
 }
 
-// perHosts is PerHostMost of a process with hundreds of invocations at once, in units of what one
-// of them gets. A smaller one delays the deliveries to a large server that is slow.
+// perHosts is PerHostMost of a process with hundreds of invocations at once, as a multiple of what
+// one of them gets. A smaller one delays the deliveries to a large server that is slow.
 const perHosts = 40
 
 // largeEach is how many bytes of large messages a process has in memory for each place.
@@ -39,9 +39,9 @@ func ForHundreds(places, perHost int) Bounds {
 // two at once, and as many have to be ready.
 const computing = 4
 
-// Shared returns b with what follows from the processors, and from a host's budget of requests
-// in vain. Three fifths of that open a host's circuit, and an attempt is up to three requests:
-// the attempts under way by then fit into the rest.
+// Shared returns b with what follows from the number of processors, and from a host's budget of
+// requests in vain. Three fifths of the budget open a host's circuit. The attempts under way by
+// then, of up to three requests each, have to fit into the rest.
 func (b Bounds) Shared(processors, budget int) Bounds {
 	b.Computing, b.PerHost = computing*processors, min(max(1, budget*2/5/3), b.PerHostMost)
 	return b
@@ -61,8 +61,8 @@ const (
 	quick = time.Second
 	// timeout is how long an attempt usually takes at a host that hangs.
 	timeout = 15 * time.Second
-	// unsigned is how long an attempt stays unsigned at most, on a slow machine, while nothing of
-	// ours is away. No host can make that longer.
+	// unsigned is how long an attempt stays unsigned at most, on a slow machine, while table and
+	// keys can be reached. No host can make that longer.
 	unsigned = time.Second / 10
 	// lookEvery is the interval of looks for attempts to send back.
 	lookEvery = 50 * time.Millisecond
@@ -73,11 +73,12 @@ const (
 	// third it is twice as long: together as long as an attempt at a host that hangs.
 	tick = 5 * time.Second
 	// longestWait is the longest time until a delivery comes back, in case its host recovers
-	// meanwhile. It doubles with each further receive of one that waits for its own host, up to
-	// longestTurn: it waits no longer than it has waited so far.
+	// meanwhile. For a delivery that waits for its own host it doubles with each further receive,
+	// up to longestTurn: no wait is longer than the time that the delivery has waited already.
 	longestWait = 15 * time.Minute
-	// longestTurn is the same where attempts are made one at a time: a host that is slow, too, can
-	// have more deliveries than it answers in hours, and each would be received all the time.
+	// longestTurn is longestWait where attempts are made one at a time. A slow host can then have
+	// more deliveries than it answers in hours: after shorter waits each is received again and
+	// again.
 	longestTurn = 4 * time.Hour
 )
 

@@ -14,9 +14,9 @@ const (
 	mostHosts = 20_000
 	// proof is how long a host counts as accepting after a delivery that it accepted.
 	proof = time.Hour
-	// A prompt acceptance adds 1 to a host's trust, an attempt that becomes old subtracts
-	// hanging. So a new host loses its reserved places with the first attempt that hangs, and a
-	// proven one with several in a row.
+	// A prompt acceptance adds 1 to a host's trust, an attempt that becomes old subtracts hanging.
+	// So a host loses its reserved places with its first attempt that becomes old; the more prompt
+	// acceptances it had, the fewer it needs to get the places back.
 	mostTrust, hanging = 8, 8
 	// several failures in a row halve a host's window down to one: what is under way when its
 	// circuit opens must not cost more than the circuit allows. Protocols with a Lane have no
@@ -261,7 +261,7 @@ func (h *host) takes() int {
 func (h *host) distrust() { h.trust = max(h.trust-hanging, -hanging) }
 
 func (h *host) learn(a *Attempt, r Result, took time.Duration, old bool, b Bounds, now time.Duration) {
-	if r != Unsent || !a.computes { // a refusal takes its time, too
+	if r != Unsent || !a.computes { // a refusal needs time, too
 		h.took(took)
 	}
 	if r == Unsent {

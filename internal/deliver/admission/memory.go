@@ -9,7 +9,7 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// memory is that of messages whose recipients wait.
+// memory is the memory of messages whose recipients wait.
 type memory struct {
 	used     int
 	idle     list.List // of *Ticket that wait for memory: the first of their activity
@@ -114,7 +114,7 @@ func (p *plan) admitLarge() {
 		}
 		switch fits := m.bytes+t.bytes <= most; {
 		case !fits && m.holders[t.sender] == 0:
-			return // nobody passes it
+			return // no message overtakes it
 		case !fits:
 			full = true
 		case !full || m.holders[t.sender] == 0:
@@ -230,7 +230,8 @@ func (p *plan) relieve(now time.Duration) {
 			}
 		}
 	}
-	// Whose site has held least stays; then who has come more often, and of those who came first.
+	// Those stay whose site has held least, then those that were received most often, then those
+	// whose host has held least, then those that came first.
 	slices.SortFunc(all, func(a, b waiter) int {
 		g, h := a.host, b.host
 		return cmp.Or(
@@ -239,7 +240,7 @@ func (p *plan) relieve(now time.Duration) {
 		)
 	})
 	pressed := now-m.since > quick/4
-	used, bytes := m.used, m.bytes // not of messages that are admitted meanwhile
+	used, bytes := m.used, m.bytes // without those of messages that are admitted meanwhile
 	for _, a := range all {
 		large := a.Ticket != nil && a.Ticket.holds
 		if crowded := m.large.Len() > 0 && bytes > part(p.b.Bytes); used <= part(p.b.Waiting) && (!crowded || !large) {
@@ -262,7 +263,7 @@ func (p *plan) relieve(now time.Duration) {
 				used--
 			}
 			if p.sendBack(a.Attempt, now); large && a.Ticket.left == 0 {
-				bytes -= a.Ticket.bytes // given back when the message is
+				bytes -= a.Ticket.bytes // they are given back with the message
 			}
 		}
 	}

@@ -408,8 +408,8 @@ func (p *plan) surplus(h *host, b *bound, now time.Duration) int {
 	case b == &h.bound:
 		rate = h.takes()
 	case h.class == prompt && (b == &s.bounds[prompt] || b == &p.classes[prompt]):
-		// A host that has just become prompt begins more than its pace says, which has not
-		// settled, unless what is under way at its site hangs.
+		// The pace of a host that has just become prompt has not settled: the host begins more,
+		// unless attempts at its site hang.
 		young := b.under + 1
 		if b.old > 0 {
 			young = b.under - b.old
@@ -435,14 +435,14 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 	a.why = p.stuck(a)
 	h, window, early := a.host, a.host.mostWindow, a.Receives > 1
 	if early {
-		// It waited before: the host's window is what it takes.
+		// The delivery waited before, so the host takes what its window allows.
 		if window = h.window; window > p.b.PerHost {
 			window = min(2*window, h.mostWindow)
 		}
 		window = min(window, h.ring.Len()*h.most(a.inbox, a))
 	}
-	// What is under way at its first receive has ended by the third. A site that has held nothing
-	// does not wait behind those that have, but for processors.
+	// What is under way at its first receive has ended by the third. A delivery to a site that has
+	// held nothing waits for no places of other sites, but for processors.
 	a.back = max(a.entered+tick/2<<min(a.Receives, 8), now+quick)
 	longest := longestWait
 	switch {
@@ -456,7 +456,8 @@ func (p *plan) sendBack(a *Attempt, now time.Duration) {
 		if binds[i] && (b != &p.classes[h.class] || a.why == allComputing && a.Receives >= receives || h.site.held != nothing) {
 			rate := float64(window) / h.mean.usual().Seconds()
 			if b != &h.bound {
-				// As if all hang, unless more usually begin, and still do when it comes back.
+				// This assumes that all attempts hang, unless more usually begin, and still do when
+				// the delivery comes back.
 				usual := b.usual.rate(now)
 				if early {
 					usual = min(usual, b.pace.rate(now))

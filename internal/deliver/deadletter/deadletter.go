@@ -30,8 +30,8 @@ type DeadLetter struct {
 	Died   time.Time
 	// Forget is when the dead letter may be dropped.
 	Forget time.Time
-	// Damaged, if not nil, says why the dead letter cannot be read, and so never sent. It has a
-	// name, the day of the death and, if it was found by its host, DamagedAt.
+	// Damaged, if not nil, says why the dead letter cannot be read, and so never sent. Such a dead
+	// letter has a name, the day of the death and, if it was found by its host, DamagedAt.
 	Damaged   error
 	DamagedAt string
 }

@@ -104,8 +104,8 @@ func (r Returner) page(ctx context.Context, key string, ls []DeadLetter) (int, e
 	return len(spots), errors.Join(errs...)
 }
 
-// again is the spot and the record of a dead delivery that is parked again, with all tries and
-// all time.
+// again is the spot and the record of a dead delivery that is parked again, with all its tries and
+// its full time.
 func (r Returner) again(key string, l DeadLetter, now time.Time) (parking.Parked, ledger.Recipient) {
 	d := l.Delivery
 	d.Attempts, d.Unsent, d.Trial, d.Since, d.Slot = 0, 0, false, now, time.Time{}

@@ -141,7 +141,7 @@ func (r Retrier) failed(ctx context.Context, rec ledger.Record, rs []ledger.Reci
 		queued[i] = p
 	}
 	if len(queued) > 0 {
-		// A worker that has already taken a message up knows better, and its record stays.
+		// If a worker has received a message meanwhile, the worker's record is newer, and stays.
 		_, errPut := r.Ledger.PutRecipients(ctx, rec.ID, queued, rec.Forget)
 		err = errors.Join(err, errPut)
 	}

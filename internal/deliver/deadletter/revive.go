@@ -41,7 +41,7 @@ func (r Reviver) revive(ctx context.Context, ls []DeadLetter) (revived int, err 
 	return len(sent), nil
 }
 
-// send sends ls after a wait.
+// send sends ls, for attempts after a wait.
 func (r Reviver) send(ctx context.Context, ls []DeadLetter, wait time.Duration) (sent []DeadLetter, err error) {
 	ms := make([]message.Addressed, len(ls))
 	for i, l := range ls {
@@ -60,7 +60,7 @@ func (r Reviver) send(ctx context.Context, ls []DeadLetter, wait time.Duration) 
 	return sent, errors.Join(errs...)
 }
 
-// message is the delivery of l with all tries and all time.
+// message is the delivery of l with all its tries and its full time, after a wait.
 func (r Reviver) message(l DeadLetter, wait time.Duration) (message.Addressed, error) {
 	d := l.Delivery
 	d.Attempts, d.Trial, d.Since, d.Revive = 0, false, r.Now(), time.Time{}

@@ -44,7 +44,7 @@ func (i item) delivery(chunk int) message.Delivery {
 	return d
 }
 
-// flatten lists the activities of a message, which is behind depth claim checks.
+// flatten lists the activities of a message, which was read through depth claim checks.
 func flatten(ctx context.Context, in *intake.Intake, msg message.Message, depth int) (items []item, err error) {
 	switch {
 	case msg.Deliver != nil:
@@ -78,7 +78,7 @@ func flatten(ctx context.Context, in *intake.Intake, msg message.Message, depth 
 	return items, nil
 }
 
-// skip moves the cursors behind the first n deliveries, which an earlier run has sent.
+// skip moves the cursors past the first n deliveries, which an earlier run has sent.
 func skip(items []item, n int) {
 	for i := range items {
 		step := min(n, items[i].left())

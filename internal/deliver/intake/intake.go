@@ -49,8 +49,8 @@ func (in *Intake) Finish(ctx context.Context, w Work, d Disposition, err error) 
 	return d, err
 }
 
-// slowClock is by how much the clocks of two processes may differ, for a message with the
-// longest delay to be handed back like any other.
+// slowClock is by how much the clocks of two processes may differ. A message with the longest delay
+// then still goes back to its queue, and not on the agenda.
 const slowClock = time.Minute
 
 // prepare makes sure that a message is due and has a record. ended: it is not due, and d is its
@@ -64,8 +64,8 @@ func (in *Intake) prepare(ctx context.Context, w *Work) (ended bool, d Dispositi
 		return true, Again(wait), nil
 	}
 	if wait > 0 || msg.Deliver != nil {
-		// Before a task is put on the agenda: if another request has the activity's id, its
-		// task would be replaced.
+		// This comes first: if another request has the activity's id, the message would replace
+		// that request's task on the agenda.
 		if err := in.makeUpAll(ctx, msg); err != nil {
 			return false, d, err
 		}

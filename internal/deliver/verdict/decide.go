@@ -24,15 +24,15 @@ func Decide(s *Snapshot, t Target) Verdict {
 		}
 		return d
 	}
-	v := s.byNewer(t, s.inLine(t, ByServers(s, t)))
+	v := s.byNewer(t, s.inOrder(t, ByServers(s, t)))
 	if v == (Attempt{}) && s.Found.NotBefore.After(s.Now) {
 		v = s.overLimit(t)
 	}
 	return v
 }
 
-// ReviveUntil is until when the delivery may be revived if it dies now; zero: never. Disposable
-// are requests to webhooks, which are disabled by then.
+// ReviveUntil is until when the delivery may be revived if it dies now; zero: never. A Disposable
+// one is a request to a webhook, and the webhook is disabled by then.
 func (s *Snapshot) ReviveUntil() (until time.Time) {
 	if s.Rules.Revive == 0 || !s.Policy.Circuit || !s.Policy.Park || s.Delivery.Disposable {
 		return until
@@ -96,10 +96,10 @@ func (s *Snapshot) waitFor(by circuit.State) Wait {
 	return Wait{circuitOpen, by.Explain(s.Now), by.Key, until}
 }
 
-// inLine parks an ordered target behind an earlier one. A target whose inbox is down leaves the
+// inOrder parks an ordered target behind an earlier one. A target whose inbox is down leaves the
 // group of its host when it is the first there. Later ones to that inbox wait in the inbox's
 // group until that is empty, even if the inbox is back.
-func (s *Snapshot) inLine(t Target, v Verdict) Verdict {
+func (s *Snapshot) inOrder(t Target, v Verdict) Verdict {
 	p, _ := v.(Park)
 	if v != (Attempt{}) && !p.Alone {
 		return v

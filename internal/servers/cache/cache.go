@@ -28,8 +28,8 @@ type Hosts struct {
 
 	mu    sync.Mutex
 	known map[string]*host
-	// pending has those of known that Flush has to look at: something was learnt, and they are
-	// not steady. Flush follows each batch, and known may have thousands.
+	// pending has the hosts that Flush has to look at: something was learnt about them, and they
+	// are not steady. Flush follows each batch, and known may have thousands of hosts.
 	pending map[string]*host
 	// sequence numbers reads and saves in order.
 	sequence uint64
@@ -89,8 +89,9 @@ func (h *Hosts) State(key string) circuit.State {
 	return h.view(key, h.now())
 }
 
-// load reads the states that are older than the cache allows, or all with fresh, and returns
-// what it has read. A caller with fresh has to use that: other goroutines may change the cache.
+// load reads the states that are older than the cache allows, or all with fresh, and returns what
+// it has read. A caller with fresh has to use the result, because other goroutines may change the
+// cache.
 func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[string]circuit.State, error) {
 	now := h.now()
 	var stale []string
@@ -120,8 +121,7 @@ func (h *Hosts) load(ctx context.Context, fresh bool, keys ...string) (map[strin
 	return found, nil
 }
 
-// lasted reports whether d has passed since a time. If the clock was set back by more than d,
-// it says so, too.
+// lasted reports whether d has passed since a time, or the clock was set back by more than d.
 func lasted(since, now time.Time, d time.Duration) bool { return now.Sub(since).Abs() >= d }
 
 func (h *Hosts) next() uint64 {
@@ -171,7 +171,7 @@ func (h *Hosts) Set(s circuit.State) {
 // Keys are the keys of the states that decide about a delivery.
 type Keys struct {
 	Host     string
-	Inboxes  []string // of the inbox, and with the signing key; they count while the host accepts others
+	Inboxes  []string // of the inbox, and of inbox or host with the signing key; they decide while the host accepts others
 	families []string // of the domains above the host
 }
 

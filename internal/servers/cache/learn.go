@@ -73,7 +73,7 @@ func (u unsaved) with(next step) unsaved {
 		last := len(all) - 1
 		switch {
 		case i < len(u) && l.Apply != nil && next.Apply != nil && l.Kind == next.Kind:
-			// next replaces it.
+			// next replaces l.
 		case l.Apply == nil && last >= 0 && all[last].Apply == nil:
 			all[last].seen = all[last].seen.Then(l.seen)
 		default:
@@ -100,11 +100,10 @@ func (u unsaved) uncounted(s circuit.State, r circuit.Rules, now time.Time) bool
 	return after == s
 }
 
-// worthSaving reports whether what was learnt has to be saved now. Successes that change
-// nothing are kept, to weigh later failures. Counts that decide nothing wait for saveEvery,
-// unless they spend the budget of a server that accepts nothing: they are few, and a process
-// that gets no more messages would keep them. Late answers of a server that is down are
-// dropped.
+// worthSaving reports whether what was learnt has to be saved now. Successes that change nothing
+// are kept, to weigh later failures. Counts that decide nothing wait for saveEvery. Those that
+// spend the budget of a server that accepts nothing do not wait: they are few, and a process that
+// gets no more messages would never save them. Late answers of a server that is down are dropped.
 func (h *Hosts) worthSaving(k *host) bool {
 	if k.steady() {
 		return false

@@ -31,9 +31,9 @@ func (s State) Probed() bool {
 func (s State) Down() bool { return s.Phase == Unhealthy || s.Phase == Exhausted }
 
 // CheckPassed says that the server answered a probe. If deliveries are parked, or the budget has
-// opened the circuit, a trial decides; otherwise the circuit closes. No probe shows anything
-// about an inbox, whose ordered deliveries wait under its host: if the next of them fails, this
-// check has failed.
+// opened the circuit, a trial decides; otherwise the circuit closes. That of an inbox closes, too,
+// if its ordered deliveries wait under its host: if the next of them fails, it opens again, and
+// this check counts as failed.
 func (s State) CheckPassed(r Rules, now time.Time) State {
 	if !s.Down() {
 		return s
@@ -192,7 +192,7 @@ func (s State) TrialSent(r Rules, inbox string, sole bool, at Sweep, now time.Ti
 // mostTried bounds the inboxes in Tried: those of an outage's quick checks.
 const mostTried = 20
 
-// TriedLately is 0 if none of the last trials went to inbox; the later one did, the greater it is.
+// TriedLately is 0 if none of the last trials went to inbox, and greater the later that trial was.
 func (s State) TriedLately(inbox string) int { return s.triedLately(inboxDigest(inbox)) }
 
 func (s State) triedLately(digest string) int {
@@ -208,8 +208,8 @@ func (s State) triedNow(digest string) bool {
 }
 
 // TrialEnded applies the outcome of a trial at to, after the requests that it made in vain. While
-// the budget keeps the circuit open, a refusal within it leaves the server half-open, for one
-// delivery after another. The one that spends the budget does so only if it is a 403: any other
+// the budget keeps the circuit open, a refusal within the budget leaves the server half-open, for
+// one delivery after another. Of refusals that spend the budget, only a 403 does so: any other
 // shows that the server verifies a signature form, which OneRequest would not try.
 func (s State) TrialEnded(r Rules, to activity.Target, o outcome.Outcome, now time.Time) State {
 	if !s.Trying(now) {
@@ -321,7 +321,7 @@ func (s State) Postpone(r Rules, until, now time.Time) State {
 	return s.kept(r, now)
 }
 
-// Sooner moves the next step forward to at.
+// Sooner makes the next step due at at, unless it is due earlier.
 func (s State) Sooner(r Rules, at, now time.Time) State {
 	if s.CheckAt.IsZero() || s.CheckAt.After(at) {
 		s.CheckAt = at

@@ -10,8 +10,8 @@ import (
 type Rules struct {
 	// OpenAfter failures in a row open the circuit. Default 5.
 	OpenAfter int
-	// The circuit also opens if, of at least OpenSample outcomes within Window, at least the
-	// share OpenShare are failures. Defaults: 0.7, 10, 5 min.
+	// The circuit also opens if at least the share OpenShare of at least OpenSample outcomes within
+	// Window are failures. Defaults: 0.7, 10, 5 min.
 	OpenShare  float64
 	OpenSample int
 	Window     time.Duration
@@ -117,9 +117,9 @@ func (r Rules) quick(n int) bool { return n <= r.Checks }
 func (r Rules) LastQuick(n int) bool { return n == r.Checks+1 }
 
 // HeldWait is the back-off of the head of an ordered group that fails while its server accepts
-// others. n counts its waits so far, and age is how long it has been due. Checks of its server
-// and inbox count as waits, too; so until age is that of a head with all quick waits, no wait
-// is longer than the last quick one.
+// others. n counts its waits so far, and age is how long it has been due. n includes checks of its
+// server and inbox. So while age is less than all quick waits together, no wait is longer than the
+// last quick one.
 func (r Rules) HeldWait(n int, age time.Duration) time.Duration {
 	n = max(0, n)
 	var quick time.Duration
@@ -132,8 +132,8 @@ func (r Rules) HeldWait(n int, age time.Duration) time.Duration {
 	return r.wait(n+1, true)
 }
 
-// Longest is how long a delivery may be under way at most that is given up after giveUp: once
-// revived, it has all of its time again.
+// Longest is how long a delivery with the give-up time giveUp may be under way: a revived one has
+// its full time again.
 func (r Rules) Longest(giveUp time.Duration) time.Duration {
 	if r.Revive <= 0 {
 		return giveUp

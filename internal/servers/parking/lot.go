@@ -84,8 +84,8 @@ func (l *Lot) Finish(ctx context.Context, ids []ID) error {
 	return nil
 }
 
-// Hold parks the head of an ordered group that fails while its server accepts others, or
-// deliveries behind such a head.
+// Hold parks the head of an ordered group that fails while its server accepts others, or deliveries
+// that wait for such a head.
 func (l *Lot) Hold(ctx context.Context, known circuit.State, ps []Parked) error {
 	hold := func(s circuit.State) circuit.State {
 		if s.Parked && !s.CheckAt.IsZero() {

@@ -27,7 +27,7 @@ const (
 	atOnce = 10
 	// stashed bounds the hosts with slots in a stash.
 	stashed = 1000
-	// Horizon is how far ahead a slot may be: less than a queue can delay a message.
+	// Horizon is how far ahead a slot may be.
 	Horizon = 10 * time.Hour
 )
 
