@@ -165,7 +165,7 @@ func (s *Service) encode(ctx context.Context, p *plan, m message.Message, rs []l
 	return message.Encode(message.Message{Ref: &message.Ref{ID: name, Parts: parts}})
 }
 
-// unrecorded adds the content of its records to a message.
+// unrecorded adds the content of the records rs, and of the list entries ls, to a message.
 func unrecorded(m *message.Message, rs []ledger.Record, ls []ledger.Listed) {
 	add := func(m *message.Message, r ledger.Record) {
 		m.Unrecorded = &message.Unrecorded{Fingerprint: r.Fingerprint, DueAt: r.DueAt, Forget: r.Forget}

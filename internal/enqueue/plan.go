@@ -163,7 +163,7 @@ func (p *plan) listed(rs []ledger.Record) (ls []ledger.Listed) {
 	return ls
 }
 
-// The longest ids in lists, in bytes. No list is searched by an object's id, so that one must not
+// The longest ids in lists, in bytes. No list is searched by an object's id, so that id must not
 // cost a second write unit.
 const (
 	longestListed = 2048

@@ -44,11 +44,11 @@ func lotKey(inbox, name string) string {
 	return circuit.HostKey(activity.HostOf(inbox))
 }
 
-// Explain sets, for each recipient of rs that waits, Reason, and for each parked one also
-// WaitsFor and NextAttemptAt: the host that the recipient waits for, or the inbox whose own
-// circuit is open ("inbox:" and its URL, and "#key-…" if it is open for one signing key only),
-// and when that host or inbox is checked next. It makes one read request for 100 hosts and
-// inboxes.
+// Explain sets Reason of each recipient of rs that waits. For a parked one it also sets WaitsFor
+// and NextAttemptAt. WaitsFor is the host that the recipient waits for, or the inbox whose own
+// circuit is open ("inbox:" and its URL, then "#key-…" if it is open for one signing key only).
+// NextAttemptAt is when that host or inbox is checked next. It makes one read request for 100 hosts
+// and inboxes.
 func Explain(ctx context.Context, c Circuits, rs []RecipientView, now time.Time) error {
 	states, err := circuits(ctx, c, rs)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 // queue can hold a message.
 const orphanLife = 14 * 24 * time.Hour
 
-// outlast returns when an item about recipients that is written now may expire: at forget, when the
-// record ends, or later, because only this item shows a late copy of a message that it was
-// delivered.
+// outlast returns when an item about recipients that is written now may expire: when the record
+// ends (forget), or later. If a late copy of a message comes, only this item shows that the
+// delivery was made.
 func (s *Store) outlast(forget time.Time) time.Time {
 	if least := s.now().Add(orphanLife); forget.Before(least) {
 		return least

@@ -96,8 +96,8 @@ func earliest(logs []logPage) (n int, ok bool) {
 	return n, ok
 }
 
-// take puts events of the first item on the page, until the page is full, and returns the
-// position behind them.
+// take puts events of the first item on the page, until the page is full, and returns the position
+// after them.
 func (l *logPage) take(page *events.Page, limit int) events.Position {
 	it := l.items[0]
 	for ; l.within < len(it.Events) && len(page.Events) < limit; l.within++ {
@@ -125,7 +125,7 @@ func (s *Store) EventsSince(ctx context.Context, since time.Time) (string, error
 	return cursor, wrapped(err, "find a time in the feed")
 }
 
-// cursorOf is the cursor behind the item of each log whose number position returns.
+// cursorOf is the cursor after the item of each log whose number position returns.
 func cursorOf(ctx context.Context, position func(ctx context.Context, log int) (uint64, error)) (string, error) {
 	var cursor events.Cursor
 	g, gctx := errgroup.WithContext(ctx)

@@ -270,8 +270,8 @@ func numbered(shard int, number uint64, item eventItem, expires time.Time) (tabl
 }
 
 // BeginEventsAnew continues all logs with numbers that were never used. It is for a table that may
-// be a restored backup: readers have cursors behind events that were appended after the backup, and
-// would skip as many new ones.
+// be a restored backup. A reader's cursor may be after events that the backup does not have; the
+// reader would skip as many new ones.
 func (s *Store) BeginEventsAnew(ctx context.Context) error {
 	var g errgroup.Group
 	for n := range events.Shards {
@@ -281,8 +281,8 @@ func (s *Store) BeginEventsAnew(ctx context.Context) error {
 	return wrapped(g.Wait(), "begin the feed of events anew")
 }
 
-// goesOn reports whether a log goes on behind its last item. Items expire in order, so the last
-// item of a log is the newest that it ever had, unless that one has expired.
+// goesOn reports whether a log goes on after its last item. Items expire in order, so the last item
+// of a log is the newest that it ever had, unless that one has expired.
 func (s *Store) goesOn(last *logItem) bool {
 	return last != nil && last.expires.After(s.now().Add(time.Hour))
 }
@@ -315,8 +315,8 @@ func (s *Store) beginLog(shard int, start *table.Item, last *logItem) (number ui
 	if last == nil {
 		return number, ops, nil
 	}
-	// If another writer's clock is slower, the last item has not expired for that writer. So this
-	// item takes the number that it would append to.
+	// If another writer's clock is behind, the last item has not expired for that writer. So this
+	// item takes the number to which that writer would append.
 	taken, err := numbered(shard, last.number+1, eventItem{Time: last.Time}, s.now().Add(s.keepEvents))
 	return number, append(ops, taken), err
 }

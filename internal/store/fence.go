@@ -104,7 +104,7 @@ func (s *Store) page(ctx context.Context, r table.Range) (items []table.Item, la
 	return slices.DeleteFunc(items, s.expired), last, err
 }
 
-// after is the first sort key behind another one, or the beginning of a range for none.
+// after is the first sort key after another one; of none, the beginning of a range.
 func after(sk string) string {
 	if sk == "" {
 		return ""

@@ -31,7 +31,7 @@ func (s *Store) Heads(ctx context.Context, key string, shard int, cursor string,
 		if next == "" {
 			return heads, "", nil
 		}
-		// A group may be long, so the query goes on behind the rest of it.
+		// A group may be long, so the query goes on after the rest of it.
 		cursor = next
 		if n := len(ps); n > 0 && ps[n-1].Group != "" {
 			cursor = groupPrefix(ps[n-1].Group) + "~"

@@ -37,8 +37,8 @@ func serverKey(name string) table.Key {
 
 func serverShard(shard int) string { return fmt.Sprintf("server#%d", shard) }
 
-// shardOf returns the shard of the schedule in which st is. A version before put servers into all of
-// them, whatever their step, so those of one half may be in the other until they are saved again.
+// shardOf returns the shard of the schedule in which st is. Earlier versions spread servers over
+// all shards, whatever their step; such a server may be in the wrong half until it is saved again.
 func shardOf(st circuit.State) string {
 	n := shard(st.Key, circuit.Shards/2)
 	if st.Probed() {
@@ -85,8 +85,8 @@ func (s *Store) Servers(ctx context.Context, keys ...string) (map[string]circuit
 	return states, err
 }
 
-// ListServers implements circuit.Store. The cursor is the sort key of the last
-// state listed, behind the number of its partition.
+// ListServers implements circuit.Store. The cursor is the number of the partition, then the sort
+// key of the last state listed.
 func (s *Store) ListServers(ctx context.Context, cursor string, limit int) (states []circuit.State, next string, err error) {
 	limit = max(limit, 1)
 	number, from, _ := strings.Cut(cmp.Or(cursor, "0 "), " ")

@@ -1,9 +1,9 @@
 // Package dedup lets exactly one of many concurrent callers with the same
 // deduplication key send, and tells the others why they may not.
 //
-// A marker is a lease: pending, with a token and an end, then sent. A caller that finds a
-// lapsed lease takes it over together with the activity's id. Whether the first holder had
-// sent does not matter, because all work behind the queue is idempotent by the activity's id.
+// A marker is a lease: pending, with a token and an end, then sent. A caller that finds a lapsed
+// lease takes it over together with the activity's id. Whether the first holder had sent does not
+// matter, because all work after the queue is idempotent by the activity's id.
 //
 // One rule keeps this true: once an activity may have been sent under an id, the
 // key stands for no other id within its window.

@@ -5,7 +5,7 @@
 //
 // Every final state of a recipient that is worth an event (an end) has one event, and a reader who
 // follows the feed's cursors sees each event once, whatever crashes and whatever the clocks of the
-// writers show. Events come in the order of their times, give or take Lag.
+// writers show. Events come in the order of their times, to within Lag.
 //
 // # Why a log of numbers and not of times
 //

@@ -142,7 +142,7 @@ var claims = group{"claims", []testCase{
 		}
 		w.refused(w.one(1, 0), "position", ledger.ErrClaimed)
 		b.must(b.Record(b.ctx, &c, []ledger.Recipient{w.outcomeOf(1, activity.Retrying, 1)}, false))
-		w.claim(w.one(1, 1), "position") // although the chunk is still at the others
+		w.claim(w.one(1, 1), "position") // although the chunk's worker is still sending to the others
 		w.refused(w.one(2, 0), "position", ledger.ErrClaimed)
 	}},
 	{"AChunkLeavesAloneWhatAPositionHasTaken", func(b *bed) {
