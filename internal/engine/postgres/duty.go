@@ -116,7 +116,7 @@ func (d *Duty) Do(ctx context.Context, work func(context.Context) error) error {
 	return work(ctx)
 }
 
-// Resign gives the duty up, so that another process has it at its next question.
+// Resign gives the duty up, so that the next process that asks for the duty gets it.
 func (d *Duty) Resign(ctx context.Context) error {
 	d.stop()
 	d.done.Wait()

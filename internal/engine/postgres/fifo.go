@@ -16,9 +16,8 @@ const (
 
 	lockGroups = `SELECT FROM fedpost.fifo_group WHERE queue = $1 AND grp = ANY ($2::bytea[]) ORDER BY grp FOR UPDATE`
 
-	// headsOf lists the messages of groups, from the first one to the first one in flight, as
-	// SQS does: a message is held by messages before it that are in flight, not by those
-	// behind it.
+	// headsOf lists the messages of groups, from the first one to the first one in flight, as SQS
+	// does: a message is held by messages before it that are in flight, not by those after it.
 	headsOf = withNow + `SELECT h.seq, h.sent, h.receives, h.outdated, g.grp, m.dedup, m.body, m.attributes
 	FROM t, unnest($3::bytea[]) WITH ORDINALITY AS g (grp, n), LATERAL (
 	  SELECT seq, sent, receives, sent <= t.now - $4::bigint AS outdated FROM fedpost.fifo_lease
@@ -35,7 +34,7 @@ const (
 	moveToDead = withNow + `UPDATE fedpost.fifo_lease SET queue = $4, source = $2, sent = now, visible = now, received = 0, receives = 0
 		FROM t WHERE queue = $2 AND seq = ANY ($3::bigint[])`
 
-	// openGroups makes groups, or locks those that are there. A group that is held stays so.
+	// openGroups makes groups, or locks those that are there. A held group stays held.
 	openGroups = withNow + `INSERT INTO fedpost.fifo_group AS g (queue, grp, free)
 		SELECT $2, grp, now FROM (SELECT DISTINCT grp FROM unnest($3::bytea[]) AS u (grp) ORDER BY grp) u, t
 		ON CONFLICT (queue, grp) DO UPDATE SET free = g.free`

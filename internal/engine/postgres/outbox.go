@@ -138,8 +138,8 @@ func (o Outbox) read(ctx context.Context, statement string, args []any, dest ...
 	})
 }
 
-// List returns up to limit rows of a state (empty: all) behind the one with the number after,
-// without their requests.
+// List returns up to limit rows of a state (empty: all) with numbers above after, without their
+// requests.
 func (o Outbox) List(ctx context.Context, state outbox.State, after int64, limit int) (rows []outbox.Row, err error) {
 	err = o.e.reads.submit(ctx, "", func(b *pgx.Batch) {
 		rows = nil

@@ -97,9 +97,9 @@ FROM taken, LATERAL (SELECT * FROM fedpost.message WHERE seq = taken.seq LIMIT 1
 // takeStandard takes messages until it has found as many as wanted, or no more. A message that goes
 // to the dead letters does not count.
 //
-// A receive that was committed, and whose answer is lost, has hidden its messages: nobody would
-// work on them until their visibility timeout ends. So it asks the server for the outcome, and
-// leaves half of the visibility timeout for the work.
+// A receive that was committed, and whose answer is lost, has hidden its messages from all others
+// until their visibility timeout ends. So takeStandard asks the server for the outcome, and leaves
+// half of the visibility timeout for the work.
 func (q *mq) takeStandard(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	if err := q.retake(ctx); err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ const (
   WHERE queue = $2 AND visible > (SELECT now FROM t) - $3::bigint AND visible <= (SELECT now FROM t) - $4::bigint AND visible > sent
   ORDER BY visible LIMIT $5
 ) l, LATERAL (SELECT grp FROM fedpost.message WHERE seq = l.seq LIMIT 1) m`
-	// retake has them stand before now. What is being received is left alone.
+	// retake dates messages back, but none that is being received.
 	retake = withNow + `, due AS MATERIALIZED (
   SELECT l.ctid, d.before FROM unnest($3::bigint[], $4::bigint[]) AS d (seq, before), LATERAL (
     SELECT ctid FROM fedpost.lease WHERE seq = d.seq AND queue = $2 AND visible <= (SELECT now FROM t) LIMIT 1 FOR UPDATE SKIP LOCKED
@@ -185,7 +185,8 @@ const (
 UPDATE fedpost.lease l SET visible = least(l.visible, t.now - due.before) FROM due, t WHERE l.ctid = due.ctid`
 )
 
-// retake dates back retries and messages that had a delay, as new messages of their groups.
+// retake dates back retries and messages that had a delay, as if they were new messages of their
+// groups.
 func (q *mq) retake(ctx context.Context) error {
 	now := q.moment()
 	from, to, ok := q.order.Due(now)

@@ -44,8 +44,8 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	return e.retype(ctx)
 }
 
-// before is the time a while ago, in nanoseconds. The times of items are the callers', so it
-// is this process's.
+// before is the time d ago, in nanoseconds, by this process's clock: callers set the times of items
+// by theirs.
 func (e *Engine) before(d time.Duration) int64 {
 	now := time.Now
 	if e.now != nil {

@@ -48,8 +48,8 @@ type tx struct {
 	epoch string  // that it began in, or an earlier one
 }
 
-// run sends statements in one round trip, the first of the transaction behind its BEGIN.
-// Their functions read their results.
+// run sends statements in one round trip, the first of the transaction after its BEGIN. Their
+// functions read their results.
 func (t *tx) run(statements func(*pgx.Batch)) error {
 	all := &pgx.Batch{}
 	if !t.begun {

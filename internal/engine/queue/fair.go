@@ -91,8 +91,8 @@ const (
 	MostDue = 1000
 )
 
-// Due returns how long ago those messages became visible that are dated back now: retries, and
-// messages that had a delay. It returns false if others were, less than a second ago.
+// Due returns how long ago the messages became visible that are to be dated back now: retries, and
+// messages that had a delay. ok is false if others were dated back less than a second ago.
 func (f *FairOrder) Due(now time.Time) (from, to time.Duration, ok bool) {
 	if f == nil {
 		return 0, 0, false

@@ -19,11 +19,11 @@ const (
 
 // gatherer finds the writes that share a commit.
 //
-// Callers wait while a commit syncs, so groups grow with the load. But callers that a commit
-// has just answered come too late with their next write: the next group would take only the
-// first of them. So if the last group had several writes, a group yields to other goroutines
-// first, until a yield brings no more writes. A lone writer never waits. It needs no timer,
-// because goroutines that are ready run, and nobody sleeps.
+// Callers wait while a commit syncs, so groups grow with the load. But callers that a commit has
+// just answered come too late with their next write: the next group would take only the first of
+// them. So if the last group had several writes, a group yields to other goroutines first, until a
+// yield brings no more writes. A lone writer never waits. A yield needs no timer: it ends when no
+// other goroutine is ready to run.
 //
 // Where the processors are busy with other things (signatures by RSA), a yield takes as long
 // as they do, and cannot be cut short. So the groups after a slow yield do not yield.

@@ -113,7 +113,8 @@ func (t *taking) standard() error {
 		string(t.name), t.now, t.oldest())
 }
 
-// retake dates back retries and messages that had a delay, as new messages of their groups.
+// retake dates back retries and messages that had a delay, as if they were new messages of their
+// groups.
 func (t *taking) retake() error {
 	now := time.UnixMilli(t.now)
 	from, to, ok := t.order.Due(now)
@@ -165,11 +166,10 @@ func (t *taking) all(where string, args ...any) error {
 	return nil
 }
 
-// ordered takes messages of each free group, from the group's first message to
-// the first one in flight, as SQS does: a message is held by messages before it
-// that are in flight, not by those behind it. The messages of a group that one
-// receive returns are in order. All later messages of the group are held until
-// the returned ones are deleted or visible again.
+// ordered takes messages of each free group, from the group's first message to the first one in
+// flight, as SQS does: a message is held by messages before it that are in flight, not by those
+// after it. The messages of a group that one receive returns are in order. All later messages of
+// the group are held until the returned ones are deleted or visible again.
 func (t *taking) ordered() error {
 	for len(t.got) < t.max {
 		groups, err := freeGroups(t.s, t.name, t.now, t.max)

@@ -11,10 +11,9 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// unwritable names the cause of an error that operators can mend. SQLite says of a file
-// system that has become read-only, and of one without room for its index of the log, only
-// that input or output has failed; try, which writes a file beside it, knows more.
-// https://sqlite.org/rescode.html
+// unwritable names the cause of an error that operators can mend. SQLite says of a file system that
+// has become read-only, and of one without room for its index of the log, only that input or output
+// has failed. So try finds the cause by writing a file beside the data file.
 func unwritable(err error, try func() error) error {
 	var coded interface {
 		error

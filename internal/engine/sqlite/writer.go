@@ -94,7 +94,7 @@ func (w *writer) finish(k kind, group []*job) {
 }
 
 // receives are those that wait for the messages that a group sends, in the same commit. Receivers
-// that are not parked are woken behind them, and so behind all receives of the group.
+// that are not parked are woken after them, and so after all receives of the group.
 func (w *writer) receives(group []*job) (all []*job) {
 	sent := map[queue.Name]int{}
 	for _, j := range group {
@@ -174,8 +174,8 @@ func (w *writer) trust(j *job) error {
 	return fmt.Errorf("%w: %w", errUndo, j.err)
 }
 
-// attempt runs one job behind a savepoint. The job's own failure is kept in the
-// job; a returned error is the transaction's.
+// attempt runs one job after a savepoint. The job's own failure is kept in the job; a returned
+// error is the transaction's.
 func (w *writer) attempt(j *job) error {
 	if err := w.session.exec("SAVEPOINT job"); err != nil {
 		return fmt.Errorf("savepoint: %w", err)

@@ -21,11 +21,11 @@ import (
 // leaves, the next receiver is woken and becomes the leader.
 type Notifier struct {
 	mu     sync.Mutex
-	queues map[queue.Name]*line
+	queues map[queue.Name]*receivers
 }
 
-// line is the receivers of a queue.
-type line struct {
+// receivers are those of one queue.
+type receivers struct {
 	waiters list.List // of *Waiter, the leader in front
 	unread  bool      // messages arrived for which nobody was woken, and nobody has read since
 }
@@ -33,8 +33,8 @@ type line struct {
 // Waiter is a receiver of a queue, from Join to Leave. If it is woken after it has read the queue, it
 // reads again.
 type Waiter struct {
-	line    *line
-	element *list.Element // in line
+	of      *receivers
+	element *list.Element // in receivers.waiters
 	max     int           // messages that it takes at a time
 	// awake: it is going to read the queue. expected is how many messages it was woken for
 	// since it last read.
@@ -49,11 +49,11 @@ type Waiter struct {
 func (w *Waiter) Woken() <-chan struct{} { return w.woken }
 
 // New returns a notifier that nobody waits for.
-func New() *Notifier { return &Notifier{queues: make(map[queue.Name]*line)} }
+func New() *Notifier { return &Notifier{queues: make(map[queue.Name]*receivers)} }
 
-func (n *Notifier) of(name queue.Name) *line {
+func (n *Notifier) of(name queue.Name) *receivers {
 	if n.queues[name] == nil {
-		n.queues[name] = new(line)
+		n.queues[name] = new(receivers)
 	}
 	return n.queues[name]
 }
@@ -64,7 +64,7 @@ func (n *Notifier) Join(name queue.Name, limit int) *Waiter {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.of(name)
-	w := &Waiter{line: l, max: limit, awake: l.unread || l.waiters.Len() == 0, woken: make(chan struct{}, 1)}
+	w := &Waiter{of: l, max: limit, awake: l.unread || l.waiters.Len() == 0, woken: make(chan struct{}, 1)}
 	w.element = l.waiters.PushBack(w)
 	return w
 }
@@ -73,7 +73,7 @@ func (n *Notifier) Join(name queue.Name, limit int) *Waiter {
 func (n *Notifier) Reads(w *Waiter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	w.awake, w.expected, w.line.unread = false, 0, false
+	w.awake, w.expected, w.of.unread = false, 0, false
 	select {
 	case <-w.woken:
 	default:
@@ -85,19 +85,19 @@ func (n *Notifier) Reads(w *Waiter) {
 func (n *Notifier) Leave(w *Waiter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	leader := w.line.waiters.Front() == w.element
-	w.line.waiters.Remove(w.element)
+	leader := w.of.waiters.Front() == w.element
+	w.of.waiters.Remove(w.element)
 	if leader {
-		w.line.wakeLeader()
+		w.of.wakeLeader()
 	}
-	w.line.wake(w.expected)
+	w.of.wake(w.expected)
 }
 
 // Leads reports whether w is the leader.
 func (n *Notifier) Leads(w *Waiter) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return w.line.waiters.Front() == w.element
+	return w.of.waiters.Front() == w.element
 }
 
 // Wake says that messages arrived on a queue, and returns for how many of them no receiver
@@ -133,9 +133,10 @@ func (n *Notifier) withdraw(w *Waiter) bool {
 	return !w.given
 }
 
-// Unpark returns what an engine has to make in a transaction that sends messages, behind all sends,
-// and for how many of the messages nobody sleeps. Call it once for each queue. It is not for batches:
-// they are parts of a large activity, too much of which would be in memory.
+// Unpark returns the receives that an engine has to make in a transaction that sends messages,
+// after all sends, and for how many of the messages no receiver sleeps. Call it once for each
+// queue. It is not for batches: they are parts of a large activity, too much of which would be in
+// memory.
 func (n *Notifier) Unpark(name queue.Name, messages int) (all []Parked, left int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -151,7 +152,7 @@ func (n *Notifier) Unpark(name queue.Name, messages int) (all []Parked, left int
 
 // wake assigns n messages to waiters that are awake, then to others, the latest first. It returns
 // how many messages are left: receivers that do not wait read the queue when they come back.
-func (l *line) wake(n int) int {
+func (l *receivers) wake(n int) int {
 	for _, awake := range []bool{true, false} {
 		for el := l.waiters.Back(); el != nil && n > 0; el = el.Prev() {
 			if w := el.Value.(*Waiter); w.awake == awake && w.expected < w.max {
@@ -177,7 +178,7 @@ func (w *Waiter) wake() {
 	}
 }
 
-func (l *line) wakeLeader() {
+func (l *receivers) wakeLeader() {
 	if first := l.waiters.Front(); first != nil {
 		first.Value.(*Waiter).wake()
 	}
