@@ -101,7 +101,7 @@ const (
 	// A server that answers without events within notWaited has not waited. The next request then
 	// comes after a pause as long, unless the server names another.
 	notWaited = 2 * time.Second
-	// manyEmpty is how many empty pages in a row, each with more behind it, are asked for without a
+	// manyEmpty is how many empty pages in a row, each followed by more, are asked for without a
 	// pause: a feed whose types are rare has some, a faulty server has them without end.
 	manyEmpty = 1000
 )

@@ -108,8 +108,8 @@ type RefusedKeys struct {
 	Count     int       `json:"count"`
 }
 
-// HostSettings is the body of PUT /v1/servers/{host} for a host of the fediverse;
-// for a Sipher server it is SipherKeys. A nil RateLimit ends the limit.
+// HostSettings is the body of PUT /v1/servers/{host} for a host of the fediverse; for a Sipher
+// server it is SipherKeys. A nil RateLimit removes the limit.
 type HostSettings struct {
 	RateLimit *RateSetting `json:"rateLimit,omitempty"`
 }
@@ -182,7 +182,7 @@ func (c *Client) Server(ctx context.Context, name string) (Server, error) {
 	return get[Server](ctx, c, serverPath(name), nil)
 }
 
-// LimitServer sets how many deliveries a minute a host gets; nil lifts the limit.
+// LimitServer sets how many deliveries a minute a host gets; nil removes the limit.
 func (c *Client) LimitServer(ctx context.Context, name string, limit *RateSetting) (Server, error) {
 	return c.act(ctx, http.MethodPut, name, "", HostSettings{RateLimit: limit})
 }

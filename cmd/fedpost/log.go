@@ -23,7 +23,7 @@ func forReading(w io.Writer, level slog.Level, now func() time.Time) slog.Handle
 	return sparing{slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}), &printed{at: map[string]time.Time{}, now: now}}
 }
 
-// sparing drops lines below an error that repeat a line about the same host within a minute.
+// sparing drops lines that repeat one about the same host within a minute, except errors.
 type sparing struct {
 	slog.Handler
 	lines *printed

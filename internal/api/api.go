@@ -164,7 +164,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body = newAsString(w, r.Body, MaxRequest)
 		if public || r.Method == http.MethodGet || r.Method == http.MethodHead {
-			// Strangers' requests and polls are no spans.
+			// Strangers' requests and polls make no spans.
 			a.mux.ServeHTTP(w, r)
 			return pattern
 		}

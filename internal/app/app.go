@@ -1,7 +1,7 @@
 // Package app builds fedpost's three functions from settings and an engine.
 //
-// Only package app knows all rooms. It imports neither AWS nor SQLite: the caller passes the
-// engine as Ports. So `fedpost up`, the tests and the Lambda functions run the same code, and
+// Only package app puts all packages together. It imports neither AWS nor SQLite: the caller passes
+// the engine as Ports. So `fedpost up`, the tests and the Lambda functions run the same code, and
 // Lambda binaries link no SQLite.
 package app
 

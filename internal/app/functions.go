@@ -68,7 +68,7 @@ func Deliver(c config.Deliver, p Ports) (*deliver.Engine, error) {
 	}), nil
 }
 
-// quiet is deliver.Limits.Quiet: a second, in a process that lives on between invocations.
+// quiet is deliver.Limits.Quiet: a second, in a process that outlives its invocations.
 func (p Ports) quiet() time.Duration {
 	if p.PerQueue == 0 {
 		return 0

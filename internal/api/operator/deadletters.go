@@ -156,7 +156,7 @@ func (h handlers) inTime(limit int, page func(cursor string, most int) (n int, n
 	}
 }
 
-// drop removes dead letters. Their recipients stay dead and cannot be retried any more.
+// dropDead removes dead letters. Their recipients stay dead and cannot be retried any more.
 func (h handlers) dropDead(r *http.Request) (any, error) {
 	q := api.ReadQuery(r, "id", "host", "activity", "type", "since", "limit")
 	limit := q.Number("limit", retryDefault, 1, retryMost)

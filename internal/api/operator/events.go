@@ -76,7 +76,7 @@ func (h handlers) listEvents(r *http.Request) (any, error) {
 	return api.Reply{Status: http.StatusOK, RetryAfter: page.RetryAfter, Body: page}, nil
 }
 
-// end is the cursor at the end of the feed, or shortly before it.
+// endOfFeed is the cursor at the end of the feed, or shortly before it.
 func (h handlers) endOfFeed(ctx context.Context, before bool) (string, error) {
 	end, err := h.Events.Store.EventsEnd(ctx)
 	if err != nil || !before {

@@ -88,7 +88,7 @@ func (h handlers) sought(q *api.Query) ledger.Sought {
 	return s
 }
 
-// page reads until it has limit activities in the state, or reaches a bound.
+// foundPage reads until it has limit activities in the state, or reaches a bound.
 func (h handlers) foundPage(ctx context.Context, s ledger.Sought, state, cursor string, limit int) (page client.Activities, err error) {
 	page.Activities = []client.FoundActivity{}
 	begun, step := h.Now(), limit
@@ -147,7 +147,7 @@ const (
 	cancelTime = 15 * time.Second // API Gateway waits for 29 s
 )
 
-// cancel cancels the activities that match, from the newest back.
+// cancelActivities cancels the activities that match, from the newest back.
 func (h handlers) cancelActivities(r *http.Request) (any, error) {
 	in := api.ReadInput(r)
 	want := client.ActivitySelection{

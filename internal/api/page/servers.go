@@ -59,7 +59,7 @@ func (p *Page) servers(v *visit) error {
 	var err error
 	switch phase {
 	case "":
-		err = v.introuble(&l)
+		err = v.inTrouble(&l)
 	case "waiting":
 		err = v.waitedFor(&l)
 	case "all":
@@ -74,8 +74,8 @@ func (p *Page) servers(v *visit) error {
 	return v.show("servers", view{Title: "Servers", Nav: "servers", Refresh: 20, Data: l})
 }
 
-// introuble lists the servers of several phases, the longest down first.
-func (v *visit) introuble(l *serverList) error {
+// inTrouble lists the servers of several phases, the longest down first.
+func (v *visit) inTrouble(l *serverList) error {
 	pages := make([]client.Servers, len(troubled))
 	g, _ := errgroup.WithContext(v.r.Context())
 	for i, phase := range troubled {

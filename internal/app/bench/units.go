@@ -42,8 +42,8 @@ func MeasureUnits() (Units, error) {
 	return Units{slices.Min(took)}, nil
 }
 
-// ticks is how many clock ticks /proc counts a second: 100 on all that Linux runs on
-// (man 5 proc, sysconf(_SC_CLK_TCK)).
+// ticks is how many clock ticks /proc counts a second: 100 on every architecture of Linux (man 5
+// proc, sysconf(_SC_CLK_TCK)).
 const ticks = 100
 
 // processor is the processor time that a process and those it has started have used, user

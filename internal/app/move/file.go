@@ -16,7 +16,7 @@ import (
 // formatVersion is that of the file's content. A reader refuses any other.
 const formatVersion = 1
 
-// most bytes of a line. The longest is a key of RSA 4096 with the longest id.
+// longestLine is the most bytes of a line. The longest is a key of RSA 4096 with the longest id.
 const longestLine = 64 << 10
 
 // line is a line of the file: JSON lines, encrypted by age, each an object with one field. The first

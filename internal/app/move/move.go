@@ -75,7 +75,7 @@ var (
 	// inOrder are the kinds in the order of the move: blocks and limits come before the keys, without
 	// which nothing is sent.
 	inOrder = []kind{serverKind, blockKind, peerKind, followKind, webhookKind, keyKind}
-	// said are they in the order of reports.
+	// said has the same kinds in the order of reports.
 	said = []kind{keyKind, serverKind, webhookKind, peerKind, blockKind, followKind}
 )
 

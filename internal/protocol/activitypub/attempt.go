@@ -85,7 +85,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 		}
 		if n == 0 && !refused(a) {
 			if o = d.judge(a, t); follow {
-				o.Class = outcome.Retry // a later attempt may make more requests, and follows it
+				o.Class = outcome.Retry // a later attempt may make more requests, and so can follow the redirect
 			}
 			return o
 		}

@@ -24,9 +24,9 @@ const (
 )
 
 // pool keeps connections for later requests. The pool of net/http takes a connection back before
-// the caller has the answer: whatever closes it then makes a POST that the host has accepted fail,
-// and so be sent again. In this pool a connection belongs to its request until the answer has been
-// read. An HTTP/2 connection serves several requests at once, and is closed when none is left.
+// the caller has the answer. If the connection is closed then, a POST that the host has accepted
+// fails, and is sent again. In this pool a connection belongs to its request until the answer has
+// been read. An HTTP/2 connection serves several requests at once, and is closed when none is left.
 type pool struct {
 	transport     *http.Transport // speaks HTTP/2; its own pool is not used
 	plain, secure dialer

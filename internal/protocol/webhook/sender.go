@@ -121,8 +121,8 @@ func (s *Sender) post(ctx context.Context, secrets [][]byte, a activity.Activity
 	return o
 }
 
-// remember records since when a webhook fails, or that it works again. If that cannot be written, the
-// webhook is disabled later, so it is only logged.
+// remember records since when a webhook fails, or that it works again. An error is only logged:
+// then the webhook is disabled later.
 func (s *Sender) remember(ctx context.Context, known Webhook, o outcome.Outcome) {
 	works := o.Class == outcome.Delivered
 	if o.Err == "" && !works || works == known.FailingSince.IsZero() && o.Status != http.StatusGone {

@@ -159,7 +159,7 @@ func (s siphers) Resume(ctx context.Context, n Name) (client.Server, error) {
 	return s.one(ctx, n.URL)
 }
 
-// check makes the next check of an unhealthy server due now.
+// Check makes the next check of an unhealthy server due now.
 func (s siphers) Check(ctx context.Context, n Name) (client.Server, error) {
 	v, ill, err := s.ill(ctx, n.URL)
 	switch {

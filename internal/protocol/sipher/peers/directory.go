@@ -157,7 +157,7 @@ func (d *directory) makeRoom(ctx context.Context, url string) error {
 	var strangers []Server
 	for _, s := range servers {
 		if s.URL == url {
-			return nil // it has its place
+			return nil // the server has a record already
 		}
 		if s.Stranger {
 			strangers = append(strangers, s)

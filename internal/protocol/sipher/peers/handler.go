@@ -85,7 +85,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	// The status is out: a failed write means that the caller has gone.
+	// The status is sent: a failed write means that the caller has gone.
 	_, _ = w.Write(document)
 }
 
@@ -201,6 +201,6 @@ func write(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	// The status is out: a failed write means that the caller has gone.
+	// The status is sent: a failed write means that the caller has gone.
 	_ = enc.Encode(v)
 }
