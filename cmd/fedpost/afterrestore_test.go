@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAReaderOfEventsMissesNothingAfterARestore: its cursor is behind events that were appended
+// TestAReaderOfEventsMissesNothingAfterARestore: its cursor is after events that were appended
 // after the backup was made.
 func TestAReaderOfEventsMissesNothingAfterARestore(tt *testing.T) {
 	tt.Parallel()

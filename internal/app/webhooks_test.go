@@ -11,8 +11,8 @@ import (
 	"fedpost/internal/testkit/memory"
 )
 
-// TestAWebhookThatIsPutOrTestedIsTriedAtOnce: its server was down, and the operator knows
-// better. What an operator has paused or blocked stays so.
+// TestAWebhookThatIsPutOrTestedIsTriedAtOnce: its server was down, and the operator knows that it
+// is back. What an operator has paused or blocked stays so.
 func TestAWebhookThatIsPutOrTestedIsTriedAtOnce(t *testing.T) {
 	now := time.Now()
 	rules := circuit.Rules{}.Complete()

@@ -19,8 +19,8 @@ import (
 // isSpot reports whether a parked delivery is stored under k.
 func isSpot(k table.Key) bool { return strings.HasPrefix(k.PK, "P#") }
 
-// Its message may come again although all is recorded. Who failed has a message of its own by
-// then, which waits for the next try.
+// A chunk's message may come again although all is recorded. A recipient that failed has a message
+// of its own by then, which waits for the next try.
 func TestAChunkThatComesAgainTriesNobodyBeforeItsTime(t *testing.T) {
 	w := world.New(t, world.Options{})
 	posts := 0
@@ -102,8 +102,8 @@ type savedLate struct {
 	look func()
 }
 
-// lesson waits if it is one: the state of a server of which nobody has said yet that
-// deliveries are parked for it.
+// lesson waits if the item is a lesson: the state of a server that is not marked as having parked
+// deliveries.
 func (s savedLate) lesson(it table.Item) {
 	if strings.HasPrefix(it.PK, "S#") && !bytes.Contains(it.Data, []byte(`"parked":true`)) {
 		time.Sleep(2 * time.Second) // virtual

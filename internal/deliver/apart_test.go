@@ -67,8 +67,8 @@ func TestAnItemThatAWorkerHasTakenIsSentByNoOther(t *testing.T) {
 	}
 }
 
-// hang makes servers of a host hang until release is closed, and tells begun of
-// each attempt.
+// hang makes servers of a host hang until release is closed, and sends the inbox of each attempt to
+// begun.
 func hang(w *world.World, host string, begun chan<- string, release <-chan struct{}) {
 	w.Servers.Script(host, func(r world.Request, _ int) outcome.Outcome {
 		begun <- r.Inbox

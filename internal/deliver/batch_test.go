@@ -203,7 +203,7 @@ func TestAFailureOfAGroupStopsItsGroupOnly(t *testing.T) {
 	}
 }
 
-// comings records in which order messages are told when to come back.
+// comings records the order in which the visibility timeouts of messages are set.
 type comings struct {
 	deliver.Queue
 	all []string
@@ -217,8 +217,8 @@ func (c *comings) ChangeVisibility(_ context.Context, handle string, d time.Dura
 	return nil
 }
 
-// Servers that call themselves SQS hand out a group again while some of it is in
-// flight. What failed must then not be behind what was to follow it.
+// Servers that call themselves SQS hand out a group again while some of it is in flight. The failed
+// message must then come before those that follow it.
 func TestAGroupComesBackTogether(t *testing.T) {
 	for _, near := range []bool{false, true} {
 		f := newFixture(t, queue.Ordered)

@@ -212,7 +212,7 @@ func TestWhatHasExpiredIsNotSent(t *testing.T) {
 }
 
 // TestAMessageThatEndsProcessesIsGivenUpInOrder: the process dies in the middle
-// of each receipt, so only the queue's count of receives tells. If another process dies
+// of each receipt, so only the queue's count of receives shows it. If another process dies
 // while it gives the message up, the next one does so.
 func TestAMessageThatEndsProcessesIsGivenUpInOrder(t *testing.T) {
 	for _, last := range []int{0, 1, 40, 74} {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestAnActivityThatRevertsOneUnderWayIsSent: an inbox has "A". While "B" is under way to it, on a
-// slow answer, "A" is told again. It says what was delivered last, and yet is news: without it
-// the inbox ends with "B".
+// slow answer, "A" is sent again. It repeats what was delivered last, and still has to be sent:
+// without it the inbox ends with "B".
 func TestAnActivityThatRevertsOneUnderWayIsSent(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const inbox = "https://slow.example/inbox"
@@ -36,7 +36,8 @@ func TestAnActivityThatRevertsOneUnderWayIsSent(t *testing.T) {
 	w.Run(10*time.Minute, time.Second)
 }
 
-// TestAnActivityWaitsForOneThatAnotherProcessHasUnderWay: the process may bring its news or fail.
+// TestAnActivityWaitsForOneThatAnotherProcessHasUnderWay, whether that process delivers it or
+// fails.
 func TestAnActivityWaitsForOneThatAnotherProcessHasUnderWay(t *testing.T) {
 	const inbox = "https://slow.example/inbox"
 	targets := []activity.Target{{Inbox: inbox, Stands: 1}}

@@ -119,13 +119,13 @@ func TestManyThatFailAtTheSameInstantHaveOneEventEach(t *testing.T) {
 	})
 }
 
-// deaf is a teller that fails.
+// deaf is an event log that fails.
 type deaf struct {
 	deliver.EventLog
 	times int
 }
 
-var errDeaf = errors.New("cannot be told")
+var errDeaf = errors.New("cannot be written")
 
 func (d *deaf) AppendEnds(ctx context.Context, ends []events.End) error {
 	if d.times--; d.times >= 0 {

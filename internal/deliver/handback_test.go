@@ -55,7 +55,7 @@ func TestAMessageThatItsQueueDoesNotTakeBackIsHandedBackWithPauses(t *testing.T)
 }
 
 // TestAMessageIsHandedBackAfterAnOutageThoughNothingIsKept: no outcome waits for the table, and
-// the queue is away with it for longer than the tries would take.
+// table and queue are out of reach for longer than the tries would take.
 func TestAMessageIsHandedBackAfterAnOutageThoughNothingIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

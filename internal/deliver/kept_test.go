@@ -23,7 +23,7 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// failing fails calls for a time: all of a table that is away, or the writes of table and
+// failing fails calls for a time: all of a table that is out of reach, or the writes of table and
 // queues on a disk that is full.
 type failing struct {
 	mu       sync.Mutex
@@ -70,7 +70,7 @@ func slowly(w **world.World) world.SenderFunc {
 	}
 }
 
-// living is a process that lives on between invocations, as `up` is.
+// living is a process that outlives its invocations, as `up` does.
 func living(t *testing.T, e engines.Engine, f *failing) (w *world.World, run func(until func() bool, longest time.Duration)) {
 	w = world.New(t, world.Options{
 		Engine: e, Now: time.Now, Protocol: slowly(&w), Limits: deliver.Limits{PerQueue: 50, Quiet: time.Second},

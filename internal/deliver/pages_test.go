@@ -159,8 +159,8 @@ func TestOrderedDeliveriesToAnInboxThatTakesNothingCostFewPostsWhileItsServerWor
 	}
 }
 
-// An inbox that is down leaves the line of its host: later deliveries of the ordering key to
-// other inboxes there go on, and those to this inbox keep their order, also when it is back.
+// An inbox that is down leaves the group of its host: later deliveries of the ordering key to other
+// inboxes there go on, and those to this inbox keep their order, also when it is back.
 func TestAnInboxThatIsDownHoldsUpNoOtherInboxOfItsOrderingKey(t *testing.T) {
 	const good, bad = "https://mixed.example/good", "https://mixed.example/bad"
 	w := world.New(t, world.Options{})

@@ -8,8 +8,8 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// TestWhatIsCancelledSupersedesNothing: the last news of a note is that which is not
-// cancelled, so an inbox whose server was down gets it.
+// TestWhatIsCancelledSupersedesNothing: the newest activity about a note is the newest one that is
+// not cancelled, so an inbox whose server was down gets it.
 func TestWhatIsCancelledSupersedesNothing(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const inbox = "https://down.example/inbox"
@@ -27,8 +27,8 @@ func TestWhatIsCancelledSupersedesNothing(t *testing.T) {
 	w.Quiet()
 }
 
-// TestWhatExpiresSoonerSupersedesNothing: an inbox whose server is down until the newer news
-// has expired gets the older.
+// TestWhatExpiresSoonerSupersedesNothing: an inbox whose server is down until the newer activity
+// has expired gets the older one.
 func TestWhatExpiresSoonerSupersedesNothing(t *testing.T) {
 	w := world.New(t, world.Options{})
 	const inbox = "https://down.example/inbox"
@@ -48,8 +48,8 @@ func TestWhatExpiresSoonerSupersedesNothing(t *testing.T) {
 	w.Quiet()
 }
 
-// TestWhatWasDeliveredSupersedesThoughItIsOver: an inbox that has the newer news is not
-// told the older, whatever became of the newer since.
+// TestWhatWasDeliveredSupersedesThoughItIsOver: an inbox that has the newer activity does not get
+// the older one, whatever became of the newer one since.
 func TestWhatWasDeliveredSupersedesThoughItIsOver(t *testing.T) {
 	for name, end := range map[string]func(*world.World, activity.ID){
 		"cancelled": func(w *world.World, id activity.ID) {

@@ -11,9 +11,9 @@ import (
 	"fedpost/internal/testkit/world"
 )
 
-// A check tries up to three inboxes, one a minute. What came meanwhile for an inbox that
-// took all it got was parked, and if the check failed it waited for the next one: 10 hours
-// of a second day, and in order so did all behind it.
+// A check tries up to three inboxes, one a minute. What came meanwhile for an inbox that took all
+// it got was parked, and if the check failed it waited for the next one: 10 hours of a second day,
+// as did all ordered deliveries after it.
 func TestWhatComesDuringACheckForAnInboxThatWorksDoesNotWaitForTheNextCheck(t *testing.T) {
 	long.NotUnderRace(t)
 	t.Parallel()

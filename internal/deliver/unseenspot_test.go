@@ -66,9 +66,9 @@ func parksUnseen(t *testing.T) (*world.World, *unseen) {
 	return w, u
 }
 
-// A worker that had written the spot of a delivery failed before it had seen to it that
-// somebody looks for the spot. Its message came back and was delivered, and the spot stayed
-// for as long as nothing else was parked there.
+// A worker that had written the spot of a delivery failed before it had made a look for the spot
+// due. Its message came back and was delivered, and the spot stayed for as long as nothing else was
+// parked there.
 func TestWhatWasParkedByAReceiveThatFailedIsLookedFor(t *testing.T) {
 	const inbox = "https://slow.example/inbox"
 	for name, c := range map[string]struct {

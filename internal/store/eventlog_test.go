@@ -97,7 +97,7 @@ func TestAnEventIsKeptAsLongAsItsPredecessors(t *testing.T) {
 	}
 }
 
-// TestAReaderMissesNothingOfARestoredFeed: the reader has cursors behind events that a backup does
+// TestAReaderMissesNothingOfARestoredFeed: the reader has cursors after events that a backup does
 // not have, from before the restore and from an earlier restore of the same backup.
 func TestAReaderMissesNothingOfARestoredFeed(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)

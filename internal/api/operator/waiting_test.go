@@ -17,7 +17,7 @@ import (
 	"fedpost/internal/ledger/events"
 )
 
-// quietFeed has no event but behind the cursor "has".
+// quietFeed has one event, after the cursor "has".
 type quietFeed struct{ events.Store }
 
 func (quietFeed) Events(_ context.Context, after string, _ int) (events.Page, error) {

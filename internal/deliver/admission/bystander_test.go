@@ -83,7 +83,7 @@ func draw(seed uint64) story {
 			kind: names[r.IntN(len(names))], owners: pick(1, 3, 10, places/8, places/4, places/2, places), hosts: pick(1, 1, 5, 30), inboxes: pick(1, 1, 8, 50),
 			each: pick(1, 1, 10, 50), every: time.Duration(pick(1, 5, 20, 60)) * time.Second, before: pick(0, 0, 1, 20),
 		}
-		// What a process takes up, so that a story is played in seconds.
+		// No population is larger than a process takes up, so that a story is played in seconds.
 		for q.owners*q.hosts*q.inboxes > min(4000, 40*b.Waiting*int(q.every.Seconds())) {
 			q.hosts, q.inboxes = max(1, q.hosts/2), max(1, q.inboxes/2)
 		}
@@ -152,7 +152,7 @@ func (s story) limits() (known, fresh, often string) {
 		quickly += q.quickly()
 	}
 	b := s.bounds
-	// Each owner of slow hosts has a place; those whom nobody has met have none of those kept.
+	// Each owner of slow hosts has a place. Hosts that are not known have no reserved places.
 	places := max(1, min(part(b.Places), b.Places-min(unknown, part(b.Places))-turned))
 	for _, q := range s.populations {
 		at, most := q.owners*q.hosts*q.inboxes, b.Places-b.Places/8
@@ -177,7 +177,7 @@ func (s story) limits() (known, fresh, often string) {
 	if load > b.Places/2 {
 		known = fmt.Sprintf("%d deliveries a second take a second each, of %d at once", load, b.Places)
 	}
-	// Who answers within a second is a load, which others wait behind in the queue.
+	// Hosts that answer within a second are a load, too: others wait for them on the queue.
 	if quickly /= time.Duration(places); quickly > 2*time.Second {
 		known = fmt.Sprintf("an activity takes %s of the %d places that nobody slow has, for attempts that have just begun", quickly, places)
 	}

@@ -138,7 +138,7 @@ func TestOneProcessAtATimeAcceptsRowsInTheirOrder(t *testing.T) {
 }
 
 // TestARowComesAgainIfItsVerdictIsLost breaks the connection before, or after, the server
-// gets the COMMIT behind a verdict. A row whose COMMIT the server had is accepted once.
+// gets the COMMIT of a verdict. A row whose COMMIT the server had is accepted once.
 func TestARowComesAgainIfItsVerdictIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault pgtest.Fault

@@ -119,7 +119,7 @@ func TestAFailedWriteUndoesOnlyItself(t *testing.T) {
 	}
 }
 
-// TestACommitThatFailsIsUncertain ends the transaction behind the writer's back.
+// TestACommitThatFailsIsUncertain ends the transaction without the writer.
 func TestACommitThatFailsIsUncertain(t *testing.T) {
 	e := openAt(t, Memory, Options{})
 	err := e.write(t.Context(), func(s *session) error { return s.exec("ROLLBACK") })

@@ -107,7 +107,7 @@ func TestLongReadsAreDoneBesideTheWrites(t *testing.T) {
 }
 
 // TestAShortReadDoesNotWaitForTheDisk: a reader does it while a commit is under way, and sees what
-// was committed before. If all readers are taken, it comes behind that commit.
+// was committed before. If all readers are taken, it comes after that commit.
 func TestAShortReadDoesNotWaitForTheDisk(t *testing.T) {
 	for _, taken := range []int{0, readSessions} {
 		synctest.Test(t, func(t *testing.T) {

@@ -59,8 +59,8 @@ func TestAConditionThatDoesNotHoldCostsTheOthersNothing(t *testing.T) {
 	}
 }
 
-// TestAGroupThatRunsAgainReceivesOnce: the receive of a group runs a second time, because a
-// write behind it in the group has to be undone.
+// TestAGroupThatRunsAgainReceivesOnce: the receive of a group runs a second time, because a later
+// write of the group has to be undone.
 func TestAGroupThatRunsAgainReceivesOnce(t *testing.T) {
 	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
 		synctest.Test(t, func(t *testing.T) {

@@ -51,7 +51,7 @@ func TestANotifierWakesAsManyAsTakeTheMessages(t *testing.T) {
 	}
 }
 
-// parked is what a waiter left.
+// parked is the receive that a waiter has parked.
 type parked struct{ Parked }
 
 // TestASendUnparksAsManyAsTakeTheMessages looks at which of four waiters, who sleep and take three

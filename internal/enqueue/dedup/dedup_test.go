@@ -162,7 +162,7 @@ func TestTheLeaseOfAProcessThatIsGoneIsOver(t *testing.T) {
 			t.Errorf("%v: the call goes on as %s, taken over: %t", names, l.ID(), l.TakenOver)
 		}
 	}
-	// On AWS other processes live on.
+	// On AWS other processes may still run.
 	s := &held{}
 	if _, err := guard(s, "").Reserve(t.Context(), dedup.Claim{ID: "id", At: noon}); err != nil {
 		t.Fatal(err)
