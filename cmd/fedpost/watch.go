@@ -245,7 +245,7 @@ func untilQuit(ctx context.Context, in *os.File) (until context.Context, restore
 		return nil, nil, fmt.Errorf("read keys of the terminal: %w", err)
 	}
 	until, cancel := context.WithCancel(ctx)
-	// It ends with the process: nothing interrupts a read of a terminal.
+	// This goroutine ends with the process: nothing interrupts a read of a terminal.
 	go func() {
 		defer cancel()
 		readUntilQuit(in)

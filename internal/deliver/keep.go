@@ -18,7 +18,7 @@ type keeper struct {
 
 	mu    sync.Mutex
 	units map[message.Unit]bool
-	waits int           // who waits until the table can be written
+	waits int           // callers that wait until the table can be written
 	again chan struct{} // closed when the table can be written; nil: nobody asks
 	away  bool          // the last try to write has failed
 

@@ -131,10 +131,10 @@ func (l lots) finishParking(ctx context.Context, u *unit) error {
 // queue, where that takes two receives. For a later slot it waits in the lot.
 const soon = 10 * time.Minute
 
-// leave empties the spot of a released ordered delivery that is final, or has moved to its
-// inbox's group, and releases the next one of the group. wasOver: the delivery was final before
-// this message came, so the spot is probably empty, and is read first: a read costs a fifth of
-// a write.
+// leave empties the spot of a released ordered delivery that is final, or has moved to its inbox's
+// group, and releases the next one of the group. wasOver: the delivery was final before this
+// message came. Then the spot is probably empty, and is read first, as a read costs a fifth of a
+// write.
 func (l lots) leave(ctx context.Context, u *unit, wasOver bool) error {
 	if !u.a.Ordered() || u.d.Generation == 0 || !u.single() {
 		return nil
@@ -169,7 +169,7 @@ func (l lots) releaseNext(ctx context.Context, spot parking.ID, host string) err
 	}
 	switch {
 	case next[0].IsOverdue(l.Now()):
-		// It is overdue, so it is given up whatever its server does.
+		// An overdue delivery is given up, whatever its server does.
 	case s.Decision(l.Now()) == circuit.Wait && !s.Works():
 		return nil // it waits for the server
 	case l.Limiter != nil && s.Accepts(l.Now()) && s.Limited(l.Now()) > 0:

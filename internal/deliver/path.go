@@ -131,8 +131,8 @@ func (v *invocation) lookUp(ctx context.Context, w intake.Work) (*unit, intake.D
 	}
 	v.feed.addRecorded(u)
 	if until := u.known.Claimed; until.After(v.Now()) {
-		// Also if nothing is left to send: the claimant's journal is read when its claim is
-		// over.
+		// This wait comes also if nothing is left to send: the claimant's journal is read when its
+		// claim is over.
 		return nil, intake.Again(v.claimedElsewhere(u, until)), nil
 	}
 	u.list()

@@ -53,7 +53,7 @@ func (r *Runner) check(ctx context.Context, s circuit.State) error {
 		}
 		wait := r.Rules.CheckFirst
 		if ordered > 0 {
-			// They stay in the lot until they are final, so it may be empty soon.
+			// Ordered ones stay in the lot until they are final, so the lot may be empty soon.
 			wait = max(wait, endedLook)
 		}
 		return s.Sooner(r.Rules, r.Now().Add(wait), r.Now())
@@ -155,8 +155,7 @@ func (r *Runner) afterHost(ctx context.Context, s, host circuit.State) error {
 	return err
 }
 
-// look probes a server that is gone, or may be. A 410 confirms that; without an answer nothing
-// changes.
+// look probes a server that may be gone, or is. A 410 confirms that; no answer leaves it as it is.
 func (r *Runner) look(ctx context.Context, s circuit.State) error {
 	s, mine, err := r.claim(ctx, s, func(s circuit.State) circuit.State { return s.Begin(r.Rules, r.lease(), r.Now()) })
 	if !mine {

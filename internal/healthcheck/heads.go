@@ -53,8 +53,8 @@ func (r *Runner) heads(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// headsOf releases due heads of a server. If it is down or paused, they lose their due times
-// and wait for it.
+// headsOf releases due heads of a server. While the server is down or paused, they wait for it
+// without due times.
 func (r *Runner) headsOf(ctx context.Context, s circuit.State, ps []parking.Parked) error {
 	var released, stay []parking.Parked
 	for _, p := range ps {

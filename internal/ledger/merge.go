@@ -42,9 +42,9 @@ func revived(was, now Recipient) bool {
 	return was.RevivedBy(now.Generation) && (!now.State.Final() || message.LaterEpoch(now.Generation, was.Generation))
 }
 
-// RevivedBy reports whether a message of a generation gives r, which is final, fresh attempts: any
-// later message does so for a dead recipient; for a failed one, whose server has refused the
-// activity, only a retry on request does (message.NextEpoch).
+// RevivedBy reports whether a message of a generation gives r, which is final, fresh attempts. Any
+// later message does so for a dead recipient. A failed one, whose server has refused the activity,
+// needs a retry on request (message.NextEpoch).
 func (r Recipient) RevivedBy(generation int) bool {
 	switch r.State {
 	case activity.Dead:

@@ -19,8 +19,8 @@ type Circuits interface {
 	Servers(ctx context.Context, keys ...string) (map[string]circuit.State, error)
 }
 
-// LotName shortens the key of a parked target's lot for its record: to nothing for the host's lot,
-// to ofInbox for the inbox's; the lot of a signing key has its digest after ofInbox or ofHost.
+// LotName shortens the key of a parked target's lot for its record: the host's lot to nothing, the
+// inbox's to ofInbox. The lot of a signing key has the key's digest after ofInbox or ofHost.
 func LotName(inbox, key string) string {
 	if rest, ok := strings.CutPrefix(key, circuit.InboxKey(inbox)); ok {
 		return ofInbox + rest

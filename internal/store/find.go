@@ -25,9 +25,9 @@ type listedItem struct {
 	CreatedAt int64 `json:"createdAt"`
 }
 
-// listShards is over how many partitions the list of a day is spread. All activities of a
-// sender are in one, in the order of time, among those of other senders: the list of all
-// senders merges the partitions, the list of one sender reads one of them.
+// listShards is over how many partitions the list of a day is spread. A sender's activities are in
+// one of them, in the order of time, among those of other senders. The list of all senders merges
+// the partitions; the list of one sender reads one.
 const listShards = 128
 
 func ownIDPK(activityID string) string { return "I#" + digest(activityID, 16) }

@@ -41,9 +41,9 @@ type shownKey struct {
 	CreatedAt time.Time `json:"created"`
 }
 
-// PutKey implements keys.Store. A write whose answer was lost is repeated by the
-// SDK and then finds the key taken: by the same public item, which only that
-// first write can have stored, as each new key has another public half.
+// PutKey implements keys.Store. If the answer to a write was lost, the SDK repeats the write, which
+// then finds the key taken. The first write has succeeded if the public item is the same, as each
+// new key has another public half.
 func (s *Store) PutKey(ctx context.Context, k keys.Sealed, replace bool) error {
 	half := shownKey{Type: k.Type, PublicPEM: k.PublicPEM, CreatedAt: k.CreatedAt}
 	shown, err1 := jsonItem(publicKey(k.ID), half, time.Time{})

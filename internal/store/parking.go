@@ -135,7 +135,7 @@ func (s *Store) unpackParked(ctx context.Context, key string, list []table.Item)
 		}
 		body, ok := bodies[p.Activity.ID]
 		if !ok {
-			// It cannot be sent, but it can still be given up, and must hold up no other.
+			// Such a delivery is not sent, but given up, and must hold up no other.
 			ps[i].Damaged = errNoBody(p.Activity.ID)
 		}
 		ps[i].Activity.Body = body

@@ -10,7 +10,7 @@ import (
 	"fedpost/internal/engine/table"
 )
 
-// These items say that what versions without the indexes wrote has been indexed.
+// Marks in the table: what versions without the indexes wrote has been indexed.
 var (
 	indexedMark     = table.Key{PK: "DH#", SK: "INDEXED"}
 	indexedKeysMark = table.Key{PK: publicPrefix, SK: "INDEXED"} // keyList holds nothing but keys

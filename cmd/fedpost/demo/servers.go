@@ -76,8 +76,8 @@ func start(c *client.Client, name, does string, want activity.State, answer beha
 		answer(w, r, posts.Add(1))
 	}}
 	s.server = &http.Server{Handler: inbox, ReadHeaderTimeout: 5 * time.Second}
-	// Serve returns ErrServerClosed at the end of the demo and nothing else,
-	// short of a broken loopback that the demo's outcome would show.
+	// Serve returns ErrServerClosed at the end of the demo. Any other error shows in the outcome of
+	// the demo.
 	go func() { _ = s.server.Serve(listener) }()
 	return s, nil
 }

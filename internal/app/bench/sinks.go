@@ -116,7 +116,7 @@ func (s *Sinks) start(host int, l net.Listener, a *authority) error {
 	hs.SetKeepAlivesEnabled(!s.plan.HangUp)
 	s.origins, s.servers = append(s.origins, scheme+"://"+l.Addr().String()), append(s.servers, hs)
 	s.serving.Go(func() {
-		// Both end when Close closes the listener, and return that as an error.
+		// Both calls end when Close closes the listener, and return that as an error.
 		if a != nil {
 			_ = hs.ServeTLS(l, "", "")
 			return

@@ -214,8 +214,8 @@ func inTime(next http.Handler) http.Handler {
 }
 
 // loopbackOnly refuses requests whose Host is not a loopback name, against DNS rebinding: a web
-// page whose server's name resolves to 127.0.0.1 could read and write here, but the browser
-// sends that name as Host.
+// page could let its server's name resolve to 127.0.0.1, and read and write here. The browser sends
+// that name as Host.
 func loopbackOnly(next http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if loopbackName(r.Host) {

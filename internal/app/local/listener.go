@@ -99,8 +99,8 @@ func (l *boundedListener) crowded(local bool) bool {
 	return n >= max(1, l.most-l.most/4)
 }
 
-// untrusted is the connection to close for a new one: one of its kind if that is crowded, else
-// one of a client elsewhere if there is one, else, for a local client, a local one.
+// untrusted is the connection to close for a new one: one of its kind if that is crowded; else one
+// of a client elsewhere; else, for a local client, a local one.
 func (l *boundedListener) untrusted(local, crowded bool) *boundedConn {
 	has := map[string]int{}
 	for c := range l.open {

@@ -73,9 +73,8 @@ var queues = map[queue.Name]Queue{
 	queue.High:   {BatchSize: 10, Concurrency: 20, MaxReceives: 100},
 	queue.Normal: {BatchSize: 10, Concurrency: 40, MaxReceives: 100},
 	queue.Low:    {BatchSize: 10, Concurrency: 10, MaxReceives: 100},
-	// When a message of an ordered group fails, the messages behind it are returned to the
-	// queue, which counts as a receive of each. A low limit would move them to the dead-letter
-	// queue.
+	// When a message of an ordered group fails, those after it are returned to the queue, which
+	// counts as a receive of each. A low limit would move them to the dead-letter queue.
 	queue.Ordered: {BatchSize: 10, Concurrency: 20, MaxReceives: 275},
 	// A message keeps its age in a standard dead-letter queue, which must therefore keep messages
 	// longer than its source queues. SQS allows 14 days at most.

@@ -70,8 +70,8 @@ func (s *Snapshot) parkFor(t Target) Park {
 	by := s.Servers.By
 	p := Park{Wait: s.waitFor(by), Under: by.Key}
 	if s.Delivery.Generation == 0 && by.LeavesInboxes() && !s.Servers.Inbox.Accepts(s.Now) {
-		// In the lot of its inbox it delays no other inbox. A released one is parked under the
-		// host, as a candidate for the host's trial.
+		// In the lot of its inbox the delivery delays no other inbox. A released one is parked
+		// under the host, as a candidate for the host's trial.
 		p.Under = t.InboxKey
 	}
 	if !s.Delivery.Ordered {
@@ -135,9 +135,9 @@ func (s *Snapshot) byNewer(t Target, v Verdict) Verdict {
 	return v
 }
 
-// overLimit lets a target wait that is over the rate limit: an unordered one for its slot, on
-// its queue, or else for the releases of its host; an ordered one for its own slot, with its
-// group behind it. If the protocol does not park, it waits on its queue.
+// overLimit lets a target wait that is over the rate limit. An unordered one waits on its queue for
+// its slot, or else for the releases of its host. An ordered one waits in the lot for its own slot,
+// with its group behind it. If the protocol does not park, all wait on the queue.
 func (s *Snapshot) overLimit(t Target) Verdict {
 	w := Wait{rateLimit, "waits for the rate limit of its server", t.HostKey, s.Found.NotBefore}
 	switch {

@@ -1,6 +1,6 @@
-// Package outbox has the words for what an application asks for in its own transaction: rows that
+// Package outbox has the types for what an application asks for in its own transaction: rows that
 // it inserts into a table, each with a request of POST /v1/activities. Engine postgres keeps the
-// rows, and package app accepts their requests. The API uses these words, so that on Lambda it
+// rows, and package app accepts their requests. The API uses these types, so that on Lambda it
 // links no driver of PostgreSQL.
 package outbox
 

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// outboxName is what an application notifies, and what the worker's waiter is called.
+	// outboxName is the channel that an application notifies, and the queue that the worker waits
+	// for.
 	outboxName queue.Name = "outbox"
 	// outboxBatch and outboxBytes bound the rows of one transaction and their requests together.
 	// A single row may have more bytes.

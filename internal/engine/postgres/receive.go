@@ -97,9 +97,9 @@ FROM taken, LATERAL (SELECT * FROM fedpost.message WHERE seq = taken.seq LIMIT 1
 // takeStandard takes messages until it has found as many as wanted, or no more. A message that goes
 // to the dead letters does not count.
 //
-// A receive that was committed, and whose answer is lost, has hidden its messages from all others
-// until their visibility timeout ends. So takeStandard asks the server for the outcome, and leaves
-// half of the visibility timeout for the work.
+// If the answer to a receive that was committed is lost, its messages stay hidden until their
+// visibility timeout ends. So takeStandard asks the server for the outcome, and leaves half of the
+// visibility timeout for the work.
 func (q *mq) takeStandard(ctx context.Context, o queue.ReceiveOptions, reads func()) ([]queue.Received, error) {
 	if err := q.retake(ctx); err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ type taking struct {
 
 func (q *mq) taking(o queue.ReceiveOptions, reads func()) *taking {
 	t := &taking{mq: q, max: o.Max, visibility: o.Visibility}
-	// It waits for the disk: otherwise receives would fill the memory with messages that wait.
+	// A receive waits for the disk, or messages that wait would fill the memory.
 	t.job = newJob(synced, func(s *session) error {
 		reads()
 		t.s, t.now, t.got, t.dead = s, q.now().UnixMilli(), nil, 0

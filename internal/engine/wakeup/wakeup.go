@@ -133,10 +133,9 @@ func (n *Notifier) withdraw(w *Waiter) bool {
 	return !w.given
 }
 
-// Unpark returns the receives that an engine has to make in a transaction that sends messages,
-// after all sends, and for how many of the messages no receiver sleeps. Call it once for each
-// queue. It is not for batches: they are parts of a large activity, too much of which would be in
-// memory.
+// Unpark returns the receives that an engine has to make at the end of a transaction that sends
+// messages, and for how many of the messages no receiver sleeps. Call it once for each queue, not
+// for batches: they are parts of a large activity, too much of which would be in memory.
 func (n *Notifier) Unpark(name queue.Name, messages int) (all []Parked, left int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// Shards is how many logs the feed has. A log takes some dozens of writes a second. More of them
-// make polling the feed more expensive, because a poll reads the end of each.
+// Shards is how many logs the feed has. A log takes some dozens of writes a second. More logs make
+// polling the feed more expensive, because a poll reads the end of each.
 const Shards = 8
 
 // Position is a place in a log: after the item Number or, if Within is not 0, after the

@@ -82,7 +82,7 @@ func (c *http1) Reserve() error {
 		return nil
 	}
 	// With a deadline in the past, Read returns what has arrived already. If crypto/tls answers
-	// it, that write fails, and so does every later one before a byte is sent.
+	// that, its write fails, and so does every later one before a byte is sent.
 	if err := secure.SetDeadline(time.Unix(1, 0)); err != nil {
 		return err
 	}

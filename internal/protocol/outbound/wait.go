@@ -21,8 +21,8 @@ const (
 // waiter is a request that waits for a connection.
 type waiter struct {
 	host string
-	// got receives a connection, which counts the waiter among its users, or nil: the waiter
-	// makes one, in place of one that has ended.
+	// got receives a connection, of which the waiter is a user then; or nil: the waiter makes one,
+	// in place of one that has ended.
 	got        chan *kept
 	ticketWait chan struct{} // of the host when the wait began
 	queued     *list.Element // in hostConns.waiting; guarded by pool.mu

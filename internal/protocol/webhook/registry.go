@@ -88,9 +88,9 @@ func (r Registry) Put(ctx context.Context, id string, s Settings) (w Webhook, se
 	return w, "", false, err
 }
 
-// handedBefore is how long before the first failure the first event that was not taken may have
-// been recorded: the pump, its queue and pauses of the server take time. What was taken in that
-// time is sent again.
+// handedBefore bounds how long before the first failure an event was recorded that was not taken:
+// the pump, its queue and pauses of the server take time. What was taken in that time is sent
+// again.
 const handedBefore = time.Hour
 
 // catchUp sets w back to where it began to fail, if what was queued since is not sent any more:

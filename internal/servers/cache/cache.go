@@ -38,8 +38,8 @@ type Hosts struct {
 type host struct {
 	stored circuit.State
 	loaded time.Time
-	// sequence is that of the read that stored is from, or of the save that made it. Earlier
-	// reads may be answered later.
+	// sequence is the number of the read or save that stored is from. The answer to an earlier read
+	// may come later.
 	sequence uint64
 	// unsaved was learnt and waits to be saved; saving is being saved. If unsaved has successes
 	// only, they are those since began, within the circuit's window.

@@ -7,7 +7,7 @@ import (
 )
 
 // Form returns the signature form that a host takes, or "", and whether an attempt is only one
-// request. All processes share it.
+// request. All processes share both.
 func (h *Hosts) Form(host string) (form string, once bool) {
 	s, now := h.State(circuit.HostKey(host)), h.now()
 	return s.FormAt(now), s.OneRequest(h.rules, now)

@@ -203,5 +203,5 @@ type Store interface {
 }
 
 // Shards is the number of shards of the schedule of checks. The second half of them has the steps
-// that make a probe: hosts that hang hold these up, and no others may wait behind them.
+// that make a probe: hosts that hang delay these, and no other steps may wait for them.
 const Shards = 4

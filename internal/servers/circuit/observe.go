@@ -148,7 +148,7 @@ func (s State) Wasteful(r Rules) bool {
 func (s State) OneByOne(r Rules) bool { return s.Vain >= r.opensAt()/2 }
 
 // BesideOthers reports whether attempts at inbox, one at a time, do not wait for those at others:
-// it accepted a delivery last, and its acceptance would begin the budget anew.
+// inbox accepted a delivery last, and its acceptance would begin the budget anew.
 func (s State) BesideOthers(r Rules, inbox string) bool { return s.TookLast(inbox) && !s.Wasteful(r) }
 
 // spent reports whether the budget has no room for a trial, which is up to three requests.

@@ -90,9 +90,9 @@ func (p Parked) IsOverdue(now time.Time) bool {
 
 // Overdue calls do with all overdue deliveries under key, up to n at once, until do fails. It
 // passes on what it has found every few seconds: a run that is cut off has ended some of them, and
-// the next one ends the others. An ordered one behind one that may wait is left. Unordered ones
-// are stored by age, so a shard's search ends with the first page of young ones; one on a later
-// page that expires early is found by its release.
+// the next one ends the others. An ordered one stays if an earlier one of its group may wait.
+// Unordered ones are stored by age, so a shard's search ends with the first page of young ones; one
+// on a later page that expires early is found by its release.
 func (l *Lot) Overdue(ctx context.Context, key string, now time.Time, n int, do func([]Parked) error) error {
 	b := batch{most: max(1, n), do: do, now: l.Now}
 	for shard := range Shards {

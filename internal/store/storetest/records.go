@@ -198,7 +198,7 @@ var records = group{"records", []testCase{
 		if _, err := b.Claim(b.ctx, one, k, "late", b.in(lease)); !errors.Is(err, ledger.ErrStale) {
 			b.t.Errorf("a position that was noted as delivered is claimed again: %v", err)
 		}
-		// So nobody records it, and a view still has to show it.
+		// So nobody records the outcome, and a view still has to show it.
 		chunks, err = b.Chunks(b.ctx, b.record(single.id), 0, 0)
 		b.must(err)
 		if got := chunks[0].Recipients[3]; got.State != activity.Delivered {
