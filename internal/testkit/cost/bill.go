@@ -109,7 +109,7 @@ func Rows(names []string, bills [][]Line) [][]string {
 		}
 		rows = append(rows, row)
 	}
-	sums, nets := []string{"sum"}, []string{"less what is always free"}
+	sums, nets := []string{"sum"}, []string{"sum, less what is always free"}
 	for _, bill := range bills {
 		sum, net := Sum(bill)
 		sums, nets = append(sums, fmt.Sprintf("%.2f", sum)), append(nets, fmt.Sprintf("%.2f", net))
