@@ -249,15 +249,10 @@ func (x *exchange) fail(r *http.Request, status int, err error) (*http.Response,
 		return answered(r, status, err), nil
 	case !x.wrote.Load():
 		return nil, &unseenError{err}
-	case x.limit.N == maxHeader && x.ctx.Err() == nil && !theirs(err):
+	case x.limit.N == maxHeader && x.ctx.Err() == nil && errors.Is(err, net.ErrClosed):
 		return nil, fmt.Errorf("%w: %w", ErrStopped, err)
 	}
 	return nil, err
-}
-
-// theirs reports whether the connection or the host is the cause of err, and not this machine.
-func theirs(err error) bool {
-	return !errors.Is(err, net.ErrClosed) && (is[net.Error](err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
 }
 
 // answered returns an answer of which only the status is known.

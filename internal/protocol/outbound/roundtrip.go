@@ -28,13 +28,13 @@ const resends = 3
 //	host closed before it read all       yes, if a status line  as above; net/http alone
 //	  of the request                       came                   would drop the answer
 //	only interim answers (1xx)           no                     invalid-answer or time-out
-//	not HTTP at all                      cannot be known        invalid-answer
+//	neither HTTP nor TLS                 cannot be known        invalid-answer
 //	connection ended, nothing answered   cannot be known        reset
 //	no answer in time                    cannot be known        timeout
 //	caller gave up                       cannot be known        ErrStopped
 //	connection ended before a byte of    no                     sent on another connection
 //	  the request was written
-//	any other error without an answer    cannot be known        ErrStopped: not the host's fault
+//	this process closed the connection   cannot be known        ErrStopped: not the host's fault
 //
 // And for HTTP/2:
 //

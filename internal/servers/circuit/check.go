@@ -75,12 +75,17 @@ func (s State) CheckFailed(r Rules, reason outcome.Reason, why string, now time.
 
 // OtherInbox says that a delivery to inbox is about to be parked. If the server answered the
 // last probe and only trials to other inboxes failed, the daily check comes forward to
-// Rules.CheckFirst from now. The budget bounds this for servers with many broken inboxes.
+// Rules.CheckFirst from now. The budget bounds this for servers with many broken inboxes: it counts
+// the probe of such a check, as trials alone would let as many probes more through.
 func (s State) OtherInbox(r Rules, inbox string, now time.Time) State {
 	if !s.AnswersProbes() || s.TriedLately(inbox) > 0 || r.quick(s.Checks) || s.spent(r) {
 		return s
 	}
-	return s.Sooner(r, now.Add(r.CheckFirst), now)
+	sooner := s.Sooner(r, now.Add(r.CheckFirst), now)
+	if sooner != s {
+		sooner = sooner.spend(r, 1, now)
+	}
+	return sooner
 }
 
 // Works reports whether the server works and only some inboxes do not: it answered the last
