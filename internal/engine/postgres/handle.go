@@ -82,7 +82,7 @@ func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Durati
 	if d == 0 {
 		q.wakeReceivers(q.name, 1)
 	} else {
-		q.wake.Shift(q.name)
+		q.wake.Shift(q.name, d)
 	}
 	return nil
 }

@@ -68,13 +68,13 @@ func (q *mq) SendBatch(ctx context.Context, ms []queue.Message) []error {
 		insert = q.insertFIFO
 	}
 	return queue.InPortions(ms, q.fifo, func(some []queue.Message) error {
-		visible := wakeup.Visible(some)
+		visible, then := wakeup.Visible(some)
 		err := insert(ctx, some)
 		if err == nil && (q.fifo || visible > 1) {
 			q.wakeReceivers(q.name, visible)
 		}
 		if err == nil && visible < len(some) {
-			q.wake.Shift(q.name)
+			q.wake.Shift(q.name, then)
 		}
 		return queue.SendError(q.name, err)
 	})
@@ -97,7 +97,7 @@ func (q *mq) insertStandard(ctx context.Context, ms []queue.Message) error {
 	o := one("send", func(b *pgx.Batch) {
 		b.Queue(q.sql(insertStandard), q.clock(), string(q.name), c.groups, c.bodies, c.attributes, c.delays)
 	})
-	if wakeup.Visible(ms) == 1 {
+	if visible, _ := wakeup.Visible(ms); visible == 1 {
 		o.to = q.name
 	}
 	return q.writes.run(ctx, o)

@@ -14,9 +14,9 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 	if err != nil {
 		return fmt.Errorf("delete from %s: %w", q.name, err)
 	}
-	freed := false
+	var free, now int64 // when the next message of its group is visible; 0: none is
 	err = q.writeUnsynced(ctx, func(s *session) error {
-		freed = false
+		free, now = 0, q.now().UnixMilli()
 		var group string
 		found, err := s.one(`SELECT grp FROM message WHERE seq = ? AND queue = ?`, []any{h.Seq, string(q.name)}, &group)
 		if err != nil || !found {
@@ -25,13 +25,16 @@ func (q *mq) Delete(ctx context.Context, receipt string) error {
 		if err := discard(s, `seq = ?`, h.Seq); err != nil || !q.fifo {
 			return err
 		}
-		freed = true
-		return settleGroup(s, q.name, group, q.now().UnixMilli())
+		free, err = settleGroup(s, q.name, group, now)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("delete from %s: %w", q.name, err)
 	}
-	if freed {
+	switch {
+	case free > now:
+		q.wake.Shift(q.name, time.Duration(free-now)*time.Millisecond)
+	case free > 0:
 		q.wake.Wake(q.name, 1) // for the group, which one receiver gets
 	}
 	return nil
@@ -51,7 +54,7 @@ func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Durati
 	if d == 0 {
 		q.wake.Wake(q.name, 1)
 	} else {
-		q.wake.Shift(q.name)
+		q.wake.Shift(q.name, d)
 	}
 	return nil
 }
@@ -74,7 +77,8 @@ func (q *mq) hide(s *session, h queue.Handle, d time.Duration) error {
 	if err := s.exec(`UPDATE message SET visible = ? WHERE seq = ?`, until, h.Seq); err != nil || !q.fifo {
 		return err
 	}
-	return settleGroup(s, q.name, group, now)
+	_, err = settleGroup(s, q.name, group, now)
+	return err
 }
 
 func (q *mq) Depth(ctx context.Context) (queue.Depth, error) {

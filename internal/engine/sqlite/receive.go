@@ -98,6 +98,7 @@ func (t *taking) Got(context.Context) ([]queue.Received, error) {
 	}
 	if t.dead > 0 {
 		t.wake.Wake(t.name.DeadLetter(), t.dead)
+		t.wake.Shift(t.name, 0) // the next message of the group may be hidden for a shorter time
 	}
 	return t.got, nil
 }
@@ -203,7 +204,8 @@ func (t *taking) run(group string) error {
 		string(t.name), group, t.now, end); err != nil {
 		return err
 	}
-	return settleGroup(t.s, t.name, group, t.now)
+	_, err := settleGroup(t.s, t.name, group, t.now)
+	return err
 }
 
 // oldest is the sending time up to which messages are past their retention.

@@ -41,7 +41,7 @@ func (q *mq) insert(ctx context.Context, ms []queue.Message) error {
 		}
 		return nil
 	})
-	visible := wakeup.Visible(ms)
+	visible, then := wakeup.Visible(ms)
 	if visible == 1 {
 		j.to = q.name
 	}
@@ -50,7 +50,7 @@ func (q *mq) insert(ctx context.Context, ms []queue.Message) error {
 		q.wake.Wake(q.name, visible)
 	}
 	if err == nil && visible < len(ms) {
-		q.wake.Shift(q.name)
+		q.wake.Shift(q.name, then)
 	}
 	return queue.SendError(q.name, err)
 }

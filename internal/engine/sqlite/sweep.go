@@ -82,7 +82,7 @@ func (e *Engine) outdated(ctx context.Context, n queue.Name, now time.Time) erro
 				if !e.typ.FIFO(n) {
 					continue
 				}
-				if err := settleGroup(s, n, group, now.UnixMilli()); err != nil {
+				if _, err := settleGroup(s, n, group, now.UnixMilli()); err != nil {
 					return err
 				}
 			}

@@ -233,3 +233,70 @@ func TestAReceiverThatGotOtherMessagesLeavesNoneBehind(t *testing.T) {
 		})
 	}
 }
+
+// TestTheNextMessageOfAGroupIsNotSleptThrough: the first message of a group is deleted, or becomes a
+// dead letter, and the next was handed back for a second. Until then the group was to be free after
+// the first message's visibility timeout.
+func TestTheNextMessageOfAGroupIsNotSleptThrough(t *testing.T) {
+	for about, drop := range map[string]func(ctx context.Context, q queue.Queue, handle string) error{
+		"deleted": func(ctx context.Context, q queue.Queue, handle string) error { return q.Delete(ctx, handle) },
+		"a dead letter": func(ctx context.Context, q queue.Queue, handle string) error {
+			return q.ChangeVisibility(ctx, handle, 0)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := openAt(t, Memory, Options{Queues: map[queue.Name]queue.Config{queue.Ordered: {MaxReceives: 2}}}).Queue(queue.Ordered)
+			mustSend(t, q, ordered("g", "1", "first"))
+			receive(t, q, queue.ReceiveOptions{Visibility: time.Second})
+			mustSend(t, q, ordered("g", "2", "second"))
+			time.Sleep(time.Second)
+			held := receive(t, q, queue.ReceiveOptions{Visibility: time.Minute})
+			first, second := waiting(t.Context(), q), waiting(t.Context(), q)
+			if err := q.ChangeVisibility(t.Context(), held[1].Handle, time.Second); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if err := drop(t.Context(), q, held[0].Handle); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			var r receipt
+			select {
+			case r = <-first:
+			case r = <-second:
+			}
+			if r.err != nil || bodies(r.messages) != "second" || time.Since(begun) != time.Second {
+				t.Errorf("%s: received %v, %v after %s", about, r.messages, r.err, time.Since(begun))
+			}
+		})
+	}
+}
+
+// TestAShortVisibilityTimeoutWakesInTime: it began after the receiver that watches the time had
+// looked for the next message.
+func TestAShortVisibilityTimeoutWakesInTime(t *testing.T) {
+	for _, name := range []queue.Name{queue.Normal, queue.Ordered} {
+		synctest.Test(t, func(t *testing.T) {
+			q := openAt(t, Memory, Options{}).Queue(name)
+			first, second := waiting(t.Context(), q), waiting(t.Context(), q)
+			third := make(chan []queue.Received, 1)
+			go func() {
+				third <- receive(t, q, queue.ReceiveOptions{Wait: queue.MaxWait, Visibility: time.Second})
+			}()
+			synctest.Wait()
+			begun := time.Now()
+			mustSend(t, q, message(name, 0))
+			if ms := <-third; len(ms) != 1 {
+				t.Fatalf("%s: received %v", name, ms)
+			}
+			var r receipt
+			select {
+			case r = <-first:
+			case r = <-second:
+			}
+			if r.err != nil || bodies(r.messages) != "0" || time.Since(begun) != time.Second {
+				t.Errorf("%s: received %v, %v after %s", name, r.messages, r.err, time.Since(begun))
+			}
+		})
+	}
+}

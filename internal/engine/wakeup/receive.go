@@ -67,11 +67,15 @@ func (n *Notifier) receive(ctx context.Context, s Source, o queue.ReceiveOptions
 	}
 }
 
-// took wakes another receiver if there may be more messages than a Take has returned.
+// took wakes another receiver if there may be more messages than a Take has returned, or if it has
+// hidden some for a short time.
 func (n *Notifier) took(s Source, o queue.ReceiveOptions) func([]queue.Received, error) ([]queue.Received, error) {
 	return func(got []queue.Received, err error) ([]queue.Received, error) {
 		if err != nil || len(got) == o.Max {
 			n.Wake(s.Name, 1)
+		}
+		if len(got) > 0 {
+			n.Shift(s.Name, o.Visibility)
 		}
 		return got, err
 	}
@@ -93,6 +97,7 @@ func (n *Notifier) sleep(ctx context.Context, s Source, o queue.ReceiveOptions, 
 		var next time.Duration
 		next, err = s.Next(ctx)
 		left = min(left, next)
+		n.sleeps(w, left)
 	}
 	timer := time.NewTimer(left)
 	defer timer.Stop()
@@ -118,13 +123,16 @@ func (n *Notifier) sleep(ctx context.Context, s Source, o queue.ReceiveOptions, 
 	return nil, err
 }
 
-// Visible is how many of the messages can be received as soon as they are sent.
-func Visible(ms []queue.Message) int {
-	n := len(ms)
+// Visible is how many of the messages can be received as soon as they are sent, and after which
+// time the first of the others.
+func Visible(ms []queue.Message) (n int, then time.Duration) {
 	for _, m := range ms {
-		if m.Delay > 0 {
-			n--
+		switch {
+		case m.Delay == 0:
+			n++
+		case then == 0 || m.Delay < then:
+			then = m.Delay
 		}
 	}
-	return n
+	return n, then
 }

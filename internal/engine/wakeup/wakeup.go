@@ -6,6 +6,7 @@ package wakeup
 import (
 	"container/list"
 	"sync"
+	"time"
 
 	"fedpost/internal/engine/queue"
 )
@@ -17,8 +18,9 @@ import (
 // nothing to read, unless messages arrived for which nobody could be woken.
 //
 // The receiver that has waited for longest is the leader: only the leader wakes when the
-// next hidden message becomes visible. Messages that arrive wake the others first. When the leader
-// leaves, the next receiver is woken and becomes the leader.
+// next hidden message becomes visible, or when a message is hidden for a shorter time than that.
+// Messages that arrive wake the others first. When the leader leaves, the next receiver is woken and
+// becomes the leader.
 type Notifier struct {
 	mu     sync.Mutex
 	queues map[queue.Name]*receivers
@@ -41,6 +43,7 @@ type Waiter struct {
 	awake    bool
 	expected int
 	woken    chan struct{} // ends its sleep
+	until    time.Time     // when the leader's sleep ends; zero: not known yet
 	parked   Parked        // what it takes next, if it sleeps
 	given    bool          // parked was given to a send
 }
@@ -108,11 +111,16 @@ func (n *Notifier) Wake(name queue.Name, messages int) (left int) {
 	return n.of(name).wake(messages)
 }
 
-// Shift says that messages become visible at another time than before.
-func (n *Notifier) Shift(name queue.Name) {
+// Shift says that a message becomes visible after a time. The leader reads the queue again if it
+// would sleep for longer.
+func (n *Notifier) Shift(name queue.Name, in time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.of(name).wakeLeader()
+	if first := n.of(name).waiters.Front(); first != nil {
+		if w := first.Value.(*Waiter); w.until.IsZero() || w.until.After(time.Now().Add(in)) {
+			w.wake()
+		}
+	}
 }
 
 // park begins the sleep of w, and gives p to the next send. It returns false if w has to read.
@@ -120,9 +128,16 @@ func (n *Notifier) park(w *Waiter, p Parked) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !w.awake {
-		w.parked, w.given = p, false
+		w.parked, w.given, w.until = p, false, time.Time{}
 	}
 	return !w.awake
+}
+
+// sleeps says for how long the leader will sleep, if nothing wakes it.
+func (n *Notifier) sleeps(w *Waiter, left time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w.until = time.Now().Add(left)
 }
 
 // withdraw ends what park began, unless a send has got it.

@@ -2,6 +2,7 @@ package wakeup
 
 import (
 	"testing"
+	"time"
 
 	"fedpost/internal/engine/queue"
 )
@@ -22,13 +23,15 @@ func TestANotifierWakesAsManyAsTakeTheMessages(t *testing.T) {
 		"one more, one by one":            {func(n *Notifier, _ []*Waiter) { n.Wake(name, 1); n.Wake(name, 2); n.Wake(name, 1) }, "ssaa"},
 		"more than all take":              {func(n *Notifier, _ []*Waiter) { n.Wake(name, 100) }, "aaaa"},
 		"for another queue":               {func(n *Notifier, _ []*Waiter) { n.Wake(queue.Low, 1) }, "ssss"},
-		"another time":                    {func(n *Notifier, _ []*Waiter) { n.Shift(name) }, "asss"},
-		"one after another time":          {func(n *Notifier, _ []*Waiter) { n.Shift(name); n.Wake(name, 1) }, "asss"},
+		"another time":                    {func(n *Notifier, _ []*Waiter) { n.Shift(name, 0) }, "asss"},
+		"one after another time":          {func(n *Notifier, _ []*Waiter) { n.Shift(name, 0); n.Wake(name, 1) }, "asss"},
 		"one after it was read":           {func(n *Notifier, ws []*Waiter) { n.Wake(name, 1); n.Reads(ws[3]) }, "ssss"},
 		"one before and one after that":   {func(n *Notifier, ws []*Waiter) { n.Wake(name, 1); n.Reads(ws[3]); n.Wake(name, 1) }, "sssa"},
 		"whoever was woken for two left":  {func(n *Notifier, ws []*Waiter) { n.Wake(name, 2); n.Leave(ws[3]) }, "ssa-"},
 		"whoever was woken for some left": {func(n *Notifier, ws []*Waiter) { n.Wake(name, 6); n.Leave(ws[3]) }, "saa-"},
 		"whoever had read left":           {func(n *Notifier, ws []*Waiter) { n.Wake(name, 1); n.Reads(ws[3]); n.Leave(ws[3]) }, "sss-"},
+		"sooner than the leader wakes":    {func(n *Notifier, ws []*Waiter) { n.sleeps(ws[0], time.Hour); n.Shift(name, time.Minute) }, "asss"},
+		"later than the leader wakes":     {func(n *Notifier, ws []*Waiter) { n.sleeps(ws[0], time.Second); n.Shift(name, time.Minute) }, "ssss"},
 		"the leader left":                 {func(n *Notifier, ws []*Waiter) { n.Leave(ws[0]) }, "-ass"},
 		"a message for who has not read":  {func(n *Notifier, _ []*Waiter) { n.Join(name, 3); n.Wake(name, 3) }, "ssss"},
 	} {
