@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -34,11 +36,11 @@ func ReadQuery(r *http.Request, names ...string) *Query {
 		return &Query{err: problem.New(http.StatusBadRequest, "The query of the URL is malformed: "+err.Error()+".")}
 	}
 	q := &Query{Values: values}
-	for name, values := range q.Values {
-		switch {
+	for _, name := range slices.Sorted(maps.Keys(q.Values)) {
+		switch values := q.Values[name]; {
 		case !slices.Contains(names, name):
-			q.err = problem.New(http.StatusBadRequest,
-				fmt.Sprintf("There is no query parameter %q here; there are: %s.", name, strings.Join(names, ", ")))
+			return &Query{err: problem.New(http.StatusBadRequest,
+				fmt.Sprintf("There is no query parameter %q here; there are: %s.", name, cmp.Or(strings.Join(names, ", "), "none")))}
 		case len(values) > 1:
 			q.Fault(name, "is given %d times", len(values))
 		case values[0] == "" && name != "cursor" && name != "after":

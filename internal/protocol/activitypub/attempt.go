@@ -189,12 +189,11 @@ func (d *delivery) request(ctx context.Context, inbox string, extra []activity.H
 		}
 	}
 	now := d.Date()
-	if asked != nil {
-		err = d.signer.SignAsked(r, *asked, d.digest, now, signed...)
-	} else {
-		err = d.signer.Sign(r, form, d.digest, now, signed...)
+	// The host may have asked for a header that only the request before had.
+	if asked != nil && d.signer.SignAsked(r, *asked, d.digest, now, signed...) == nil {
+		return r, nil
 	}
-	if err != nil {
+	if err = d.signer.Sign(r, form, d.digest, now, signed...); err != nil {
 		return nil, fmt.Errorf("%w: request could not be signed: %w", outbound.ErrStopped, err)
 	}
 	return r, nil

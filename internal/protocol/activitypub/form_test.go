@@ -274,3 +274,16 @@ func TestASignatureThatAServerAsksForIsSentOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestASignatureOfWhatARequestDoesNotHaveIsNotMade: a host may ask with Accept-Signature for a header
+// that only the request it answered had. As a fault of this machine, the attempt would not be counted.
+func TestASignatureOfWhatARequestDoesNotHaveIsNotMade(t *testing.T) {
+	for _, name := range []string{"digest", "signature", "user-agent"} {
+		w := newWorld(t)
+		w.inbox.Always(fediverse.Step{Code: 401, Header: http.Header{"Accept-Signature": {`mine=("` + name + `")`}}})
+		o := w.Attempt(t.Context(), note(`{"id":"x"}`), to(inboxURL))
+		if n := len(w.inbox.Posts()); n != 2 || o.Try != outcome.Made || o.Vain() != n || o.Status != 401 {
+			t.Errorf("%s: %d requests, of which %d count: %+v", name, n, o.Vain(), o)
+		}
+	}
+}

@@ -60,8 +60,13 @@ func (c *Client) explain(outer, inner context.Context, t *trace, err error) erro
 }
 
 // full reports whether this machine is out of file descriptors, ports or memory. The resolver's
-// error has no type for this, so its text is compared.
+// error has no type for this, so its text is compared. EADDRNOTAVAIL for an IPv6 address says that
+// this machine has no IPv6, because there are more than enough ports for each host.
 func full(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok && errors.Is(op, syscall.EADDRNOTAVAIL) {
+		to, ok := op.Addr.(*net.TCPAddr)
+		return !ok || to.IP.To4() != nil
+	}
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		dns, ok := errors.AsType[*net.DNSError](err)
 		if errors.Is(err, errno) || ok && strings.HasSuffix(dns.Err, errno.Error()) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"syscall"
 	"testing"
@@ -44,6 +45,22 @@ func TestALimitOfThisMachineIsNotTheHostsFault(t *testing.T) {
 		_, err = client.Do(t.Context(), r)
 		if errors.Is(err, ErrNoRoom) != c.ours || errors.Is(err, ErrStopped) != c.ours {
 			t.Errorf("%v: %v", c.err, err)
+		}
+	}
+}
+
+// TestAHostThatThisMachineHasNoIPv6ForIsUnreachable: where IPv6 is disabled, as in containers, connecting
+// to an IPv6 address fails as if no port were free. If that counted as a fault of this machine, such
+// a host would be tried without end.
+func TestAHostThatThisMachineHasNoIPv6ForIsUnreachable(t *testing.T) {
+	for address, ours := range map[string]bool{"[2001:db8::1]:443": false, "192.0.2.1:443": true, "[::ffff:192.0.2.1]:443": true} {
+		err := error(&net.OpError{
+			Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address)),
+			Err: os.NewSyscallError("connect", syscall.EADDRNOTAVAIL),
+		})
+		_, err = post(t, trial(t, func(c *Config) { c.Transport = failing{err} }), "https://a.example/inbox")
+		if o := Failure(err); errors.Is(err, ErrStopped) != ours || o.HostFault() == ours {
+			t.Errorf("%s: %v (%+v)", address, err, o)
 		}
 	}
 }
