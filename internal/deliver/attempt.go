@@ -22,7 +22,9 @@ import (
 // attempt makes one attempt. It may have waited long for its place, so attempt reads the host's
 // state again and spares a host that is down meanwhile.
 func (v *invocation) attempt(ctx context.Context, u *unit, j *job, try protocol.Attempt) admission.Result {
-	if v.lateFor(u.longest(v.Limits.Attempt)) || v.kept.closed() || v.cancelled(ctx, u) {
+	late := func() bool { return v.lateFor(u.longest(v.Limits.Attempt)) }
+	// The table may take long to say whether the activity was cancelled.
+	if late() || v.kept.closed() || v.cancelled(ctx, u) || late() {
 		j.verdict = verdict.NotNow{}
 		return admission.Unsent
 	}

@@ -11,6 +11,8 @@ import (
 	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/deliver"
+	"fedpost/internal/engine/queue"
+	"fedpost/internal/engine/table"
 	"fedpost/internal/ledger"
 	"fedpost/internal/protocol"
 	"fedpost/internal/testkit/world"
@@ -106,4 +108,38 @@ func TestAttemptsThatHaveNotBegunWhenAnActivityIsCancelledDoNotBegin(t *testing.
 			})
 		})
 	}
+}
+
+// sluggish is a table that takes 2 s for a write and 20 s to say whether an activity was cancelled.
+type sluggish struct{ table.Table }
+
+func (s sluggish) Put(ctx context.Context, it table.Item, cond table.Cond) error {
+	time.Sleep(2 * time.Second)
+	return s.Table.Put(ctx, it, cond)
+}
+
+func (s sluggish) Get(ctx context.Context, keys ...table.Key) (map[table.Key]table.Item, error) {
+	if keys[0].SK == "META" {
+		time.Sleep(20 * time.Second)
+	}
+	return s.Table.Get(ctx, keys...)
+}
+
+// TestNoAttemptBeginsAfterALookThatTookTooLong: the look whether an activity was cancelled took so
+// long that the invocation ended during the attempt, and its answer was not recorded.
+func TestNoAttemptBeginsAfterALookThatTookTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, world.Options{Now: time.Now, Table: func(t table.Table) table.Table { return sluggish{t} }})
+		w.Send(w.Activity("Create"), "https://well.example/1")
+		batch, err := w.Engine.Queue(queue.Normal).Receive(t.Context(), queue.ReceiveOptions{Max: 10})
+		if err != nil || len(batch) != 1 {
+			t.Fatal(len(batch), err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		failed, err := deliver.New(w.Config()).Handle(ctx, queue.Normal, batch)
+		if n := len(w.Servers.Got()); err != nil || len(failed) != 1 || n != 0 {
+			t.Errorf("%d requests, failed %v, %v; want the message handed back without a request", n, failed, err)
+		}
+	})
 }
