@@ -79,7 +79,7 @@ func TestInboxesThatThrottleStarveNoOtherOfTheirHost(t *testing.T) {
 				all = append(all, page)
 			}
 			all = append(all, inbox)
-			const meet = 8 // posts until the host is known to take what is for the inbox
+			const meet, most = 12, 4 // posts until the host is known to take what is for the inbox, and how many may be late
 			var late []int
 			for n := range hours {
 				id := w.Send(w.Activity("Create"), all...)
@@ -89,8 +89,8 @@ func TestInboxesThatThrottleStarveNoOtherOfTheirHost(t *testing.T) {
 				}
 				w.Run(54*time.Minute, 20*time.Second)
 			}
-			if got := within(w, world.Start, time.Duration(hours)*time.Hour); got != hours || len(late) > meet/2 || len(late) > 0 && late[len(late)-1] >= meet {
-				t.Errorf("%d of %d posts reached the inbox that takes everything, those numbered %v after more than 6 minutes; want all, late at most %d of the first %d", got, hours, late, meet/2, meet)
+			if got := within(w, world.Start, time.Duration(hours)*time.Hour); got != hours || len(late) > most || len(late) > 0 && late[len(late)-1] >= meet {
+				t.Errorf("%d of %d posts reached the inbox that takes everything, those numbered %v after more than 6 minutes; want all, late at most %d of the first %d", got, hours, late, most, meet)
 			}
 		})
 	}
