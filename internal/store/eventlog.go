@@ -3,9 +3,10 @@ package store
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"math/big"
 	"strconv"
 	"time"
 
@@ -229,9 +230,14 @@ func (s *Store) appendTo(ctx context.Context, t appending) error {
 
 // pause waits for a random time, so that writers that conflicted do not meet again.
 func pause(ctx context.Context, longest time.Duration) error {
+	// The simulator repeats what crypto/rand draws, not what math/rand/v2 does.
+	n, err := rand.Int(rand.Reader, big.NewInt(int64(longest)))
+	if err != nil {
+		return err
+	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(rand.N(longest)):
+	case <-time.After(time.Duration(n.Int64())):
 	}
 	return ctx.Err()
 }
