@@ -305,7 +305,7 @@ func (s settings) serve(ports app.Ports, at local.ListenConfig, sweep func(conte
 		deliver.Stop()
 	}
 	return local.Start(local.Options{
-		Listen: at, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: stopping,
+		Listen: at, Token: s.Access.Token, Queue: ports.Queue, Sweep: sweep, Stopping: stopping, Finish: deliver.Finish,
 		Background: func(ctx context.Context) {
 			var both sync.WaitGroup
 			both.Go(func() { rows(ctx) })

@@ -45,10 +45,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 	returned := v.feed.close(ctx)
 	ctx, cancel := v.closing(ctx)
 	defer cancel()
-	if err := e.Hosts.Flush(ctx); err != nil {
-		// Only the circuits miss these outcomes; the deliveries are recorded.
-		e.Log.WarnContext(ctx, "the states of hosts could not be saved", "error", err)
-	}
+	e.saveHosts(ctx)
 	e.Meter.Flush(ctx)
 	failed := []string{}
 	var err error
@@ -61,6 +58,19 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 		}
 	}
 	return failed, err
+}
+
+// saveHosts saves what was learnt about hosts: now, if the process may be frozen after the
+// invocation. The deliveries do not wait for that: each has settled its own hosts.
+func (e *Engine) saveHosts(ctx context.Context) {
+	if e.Limits.Quiet > 0 {
+		e.Hosts.FlushSoon()
+		return
+	}
+	if err := e.Hosts.Flush(ctx); err != nil {
+		// Only the circuits miss these outcomes; the deliveries are recorded.
+		e.Log.WarnContext(ctx, "the states of hosts could not be saved", "error", err)
+	}
 }
 
 // distinct drops repeated receipts of a message. The last receipt has the valid handle.

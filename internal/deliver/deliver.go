@@ -12,6 +12,7 @@ package deliver
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 	"time"
 
@@ -154,6 +155,15 @@ func (e *Engine) Ready(ctx context.Context) {
 // Stop says that the process is about to end. Messages that no queue takes back are not tried
 // again; outcomes that cannot be recorded are kept until the end.
 func (e *Engine) Stop() { e.kept.end() }
+
+// Finish saves what this process has learnt about hosts and not saved yet. It is called when
+// nothing is under way, before the process ends.
+func (e *Engine) Finish(ctx context.Context) error {
+	if err := e.Hosts.Flush(ctx); err != nil {
+		return fmt.Errorf("save the states of hosts: %w", err)
+	}
+	return nil
+}
 
 func (e *Engine) delayed(at time.Time) time.Duration { return max(0, at.Sub(e.Now())) }
 

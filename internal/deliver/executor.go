@@ -63,26 +63,28 @@ func (x executor) parkUnrecorded(ctx context.Context, u *unit) (intake.Dispositi
 	return intake.Done, lots{x.Engine}.park(ctx, u)
 }
 
-// settleHosts waits until the lessons of this unit about its hosts are saved. A host's circuit
-// has to be open in the table before deliveries are parked, or the scheduled function would
-// release them at once.
+// settleHosts waits until what this unit has shown about the hosts of its parked targets is saved: a
+// circuit has to be open in the table before deliveries are parked, or the scheduled function would
+// release them at once. Nothing else waits for that.
 func (x executor) settleHosts(ctx context.Context, u *unit) {
 	if !u.route.Policy.Circuit {
 		return
 	}
+	var keys []string
 	for _, j := range u.jobs {
-		keys := []string{circuit.HostKey(j.host)}
+		if _, parks := j.verdict.(verdict.Park); !parks {
+			continue
+		}
+		keys = append(keys, circuit.HostKey(j.host))
 		switch j.out.Class {
 		case outcome.Unverified:
 			keys = append(keys, circuit.SignedHostKey(j.host, u.keyDigest), circuit.SignedInboxKey(j.target.Inbox, u.keyDigest))
 		case outcome.Throttled:
 			keys = append(keys, circuit.InboxKey(j.target.Inbox))
 		}
-		for _, key := range keys {
-			if err := x.Hosts.Settle(ctx, key); err != nil {
-				x.Log.WarnContext(ctx, "the state of a server is not saved yet", "activity", u.a.ID, "error", err)
-			}
-		}
+	}
+	if err := x.Hosts.Settle(ctx, keys...); err != nil {
+		x.Log.WarnContext(ctx, "the states of servers are not saved yet", "activity", u.a.ID, "error", err)
 	}
 }
 

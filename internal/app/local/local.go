@@ -56,8 +56,10 @@ type Options struct {
 
 	// Background, if not nil, runs until its context ends.
 	Background func(context.Context)
-	// Stopping, if not nil, is called when a stop begins, to end long polls.
+	// Stopping, if not nil, is called when a stop begins, to end long polls. Finish, if not nil, is
+	// called at the end of a stop, when nothing is under way any more.
 	Stopping func()
+	Finish   func(context.Context) error
 
 	// Timeout of one deliver invocation.
 	Timeout time.Duration
@@ -78,6 +80,7 @@ type Server struct {
 	done   sync.WaitGroup
 	failed chan error
 	under  *underway
+	finish func(context.Context) error
 }
 
 func Start(o Options) (*Server, error) {
@@ -95,7 +98,7 @@ func Start(o Options) (*Server, error) {
 	under := newUnderway()
 	o.Services.API = under.requests(o.Services.API)
 	s := &Server{
-		URL: listener.url, cancel: cancel, failed: make(chan error, 1), under: under,
+		URL: listener.url, cancel: cancel, failed: make(chan error, 1), under: under, finish: o.Finish,
 		http: httpServer(o),
 	}
 	if o.Stopping != nil {
@@ -146,6 +149,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	go func() { s.done.Wait(); close(finished) }()
 	select {
 	case <-finished:
+		if err == nil && s.finish != nil {
+			return s.finish(ctx)
+		}
 		if err == nil {
 			return nil
 		}

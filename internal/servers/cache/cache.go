@@ -6,6 +6,7 @@
 package cache
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"log/slog"
@@ -24,20 +25,28 @@ type Hosts struct {
 	now   func() time.Time
 	ttl   time.Duration
 	log   *slog.Logger
-	slots chan struct{} // of saves under way
 
 	mu    sync.Mutex
 	known map[string]*host
+	// loads has the same hosts as known, the one that was loaded longest ago first.
+	loads list.List // of *host
 	// pending has the hosts that Flush has to look at: something was learnt about them, and they
-	// are not steady. Flush follows each batch, and known may have thousands of hosts.
-	pending map[string]*host
+	// are not steady. known may have thousands of others.
+	pending list.List // of *host
+	timed   bool      // FlushSoon has set its timer
+	failed  bool      // a save has failed since the last look at all that is pending
+	// unbegun has the keys of the hosts that wait to be saved, savers counts the goroutines that
+	// save.
+	unbegun []string
+	savers  int
 	// sequence numbers reads and saves in order.
 	sequence uint64
 }
 
 type host struct {
-	stored circuit.State
-	loaded time.Time
+	pending, at *list.Element // in Hosts.pending and Hosts.loads
+	stored      circuit.State
+	loaded      time.Time
 	// sequence is the number of the read or save that stored is from. The answer to an earlier read
 	// may come later.
 	sequence uint64
@@ -66,7 +75,7 @@ const TTL = 5 * time.Second
 
 // New returns a cache of the states in store, each used for ttl.
 func New(store circuit.Store, rules circuit.Rules, ttl time.Duration, now func() time.Time, log *slog.Logger) *Hosts {
-	return &Hosts{store: store, rules: rules, now: now, ttl: ttl, log: log, slots: make(chan struct{}, savesAtOnce), known: make(map[string]*host), pending: make(map[string]*host)}
+	return &Hosts{store: store, rules: rules, now: now, ttl: ttl, log: log, known: make(map[string]*host)}
 }
 
 func (h *Hosts) view(key string, now time.Time) circuit.State {
@@ -131,11 +140,12 @@ func (h *Hosts) next() uint64 {
 
 func (h *Hosts) keep(k *host, s circuit.State, now time.Time, sequence uint64) {
 	k.stored, k.loaded, k.sequence = s, now, sequence
+	h.loads.MoveToBack(k.at)
 	if k.unsaved.plain() && (s.DownSince.After(k.observed) || lasted(k.began, now, h.rules.Window)) {
 		k.unsaved = nil // successes from before an outage, or long ago, do not end it
 	}
 	if len(k.unsaved) > 0 && !k.steady() {
-		h.pending[s.Key] = k // its successes may change what another process has stored
+		h.await(k) // its successes may change what another process has stored
 	}
 }
 
@@ -143,20 +153,29 @@ func (h *Hosts) entry(key string, now time.Time) *host {
 	k, ok := h.known[key]
 	if !ok {
 		k = &host{stored: circuit.State{Key: key, Phase: circuit.Healthy}, loaded: now}
+		k.at = h.loads.PushBack(k)
 		h.known[key] = k
 	}
 	return k
 }
 
+// evict forgets hosts above mostHosts: those that were loaded longest ago, and not lately, and of
+// which nothing has to be saved.
 func (h *Hosts) evict(now time.Time) {
-	if len(h.known) < mostHosts {
-		return
-	}
-	for key, k := range h.known {
-		if lasted(k.loaded, now, h.ttl) && k.saved == nil && k.unsaved.plain() {
-			delete(h.known, key)
-			delete(h.pending, key)
+	for range len(h.known) - mostHosts + 1 {
+		k := h.loads.Front().Value.(*host)
+		if !lasted(k.loaded, now, h.ttl) {
+			return
 		}
+		if k.saved != nil || !k.unsaved.plain() {
+			h.loads.MoveToBack(k.at)
+			continue
+		}
+		h.loads.Remove(k.at)
+		if k.pending != nil {
+			h.pending.Remove(k.pending)
+		}
+		delete(h.known, k.stored.Key)
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"fedpost/internal/servers/circuit"
 )
 
@@ -18,7 +16,7 @@ import (
 // background. If workers waited for that, their outcomes would be unrecorded meanwhile.
 
 const (
-	savesAtOnce = 16
+	savesAtOnce = 64
 	// saveEvery is the least time between two saves of one server's counts, unless they open or
 	// close its circuit.
 	saveEvery = time.Second
@@ -148,7 +146,7 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	if k.steady() {
 		return
 	}
-	h.pending[key] = k
+	h.await(k)
 	after := h.view(key, now)
 	if before.Decision(now) != after.Decision(now) || before.InboxesUntil != after.InboxesUntil {
 		h.begin(key, k)
@@ -165,26 +163,45 @@ func (h *Hosts) Learn(key string, l Lesson) {
 	}
 	k := h.entry(key, now)
 	k.unsaved = k.unsaved.with(step{Lesson: l})
-	h.pending[key] = k
+	h.await(k)
 	h.begin(key, k)
 }
 
-// begin saves what was learnt of a server in the background, in one goroutine per server.
+// begin has what was learnt of a server saved in the background. Strangers choose how many servers
+// that is, so savesAtOnce goroutines save one after another.
 func (h *Hosts) begin(key string, k *host) {
 	if k.saved != nil {
 		return
 	}
 	k.saved = make(chan struct{})
-	go func() {
-		h.slots <- struct{}{}
-		defer func() { <-h.slots }()
-		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
-		defer cancel()
-		if err := h.save(ctx, key, k); err != nil {
-			// Only the circuit misses these outcomes; the deliveries are recorded.
-			h.log.WarnContext(ctx, "the state of a server could not be saved", "key", key, "error", err)
+	h.unbegun = append(h.unbegun, key)
+	if h.savers < savesAtOnce {
+		h.savers++
+		go h.saveAll()
+	}
+}
+
+// saveAll saves servers until none waits to be saved.
+func (h *Hosts) saveAll() {
+	for {
+		h.mu.Lock()
+		if len(h.unbegun) == 0 {
+			h.savers--
+			h.unbegun = nil
+			h.mu.Unlock()
+			return
 		}
-	}()
+		key := h.unbegun[0]
+		h.unbegun = h.unbegun[1:]
+		k := h.known[key]
+		h.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+		if err := h.save(ctx, key, k); err != nil && h.firstFailure() {
+			// Only the circuit misses these outcomes; the deliveries are recorded.
+			h.log.WarnContext(ctx, "the state of a server could not be saved, and others may share that", "key", key, "error", err)
+		}
+		cancel()
+	}
 }
 
 // save saves until nothing is left. After an error the rest waits for the next save.
@@ -260,49 +277,113 @@ func (h *Hosts) share(ctx context.Context, base circuit.State, u unsaved) (circu
 	return saved, err
 }
 
-// Flush saves everything and waits for that, up to 5 s, because the process may be frozen
+// Flush saves everything and waits for that, up to 5 s: for a process that may be frozen or end
 // afterwards. What is not saved is logged and kept.
 func (h *Hosts) Flush(ctx context.Context) error {
 	h.mu.Lock()
-	var keys []string
-	for key, k := range h.pending {
-		switch {
-		case k.saved != nil, h.worthSaving(k):
-			keys = append(keys, key)
-		case k.steady(), len(k.unsaved) == 0:
-			// Servers that are down are never steady, and there may be thousands.
-			delete(h.pending, key)
-		}
-	}
+	under, _ := h.beginPending()
 	h.mu.Unlock()
-	var g errgroup.Group
-	for _, key := range keys {
-		g.Go(func() error { return h.Settle(ctx, key) })
-	}
-	return g.Wait()
+	return saved(ctx, under)
 }
 
-// Settle is Flush for one server. It returns an error if it gave up waiting.
-func (h *Hosts) Settle(ctx context.Context, key string) error {
-	ctx, cancel := context.WithTimeout(ctx, saveTime)
-	defer cancel()
+// Settle is Flush for some servers.
+func (h *Hosts) Settle(ctx context.Context, keys ...string) error {
+	var under []chan struct{}
 	h.mu.Lock()
-	var saved chan struct{}
-	if k, ok := h.known[key]; ok {
-		if h.worthSaving(k) {
+	for _, key := range keys {
+		k, ok := h.known[key]
+		if ok && h.worthSaving(k) {
 			h.begin(key, k)
 		}
-		saved = k.saved
+		if ok && k.saved != nil {
+			under = append(under, k.saved)
+		}
 	}
 	h.mu.Unlock()
-	if saved == nil {
-		return nil
+	return saved(ctx, under)
+}
+
+// saved waits until saves have ended, up to saveTime.
+func saved(ctx context.Context, under []chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	for n, saved := range under {
+		select {
+		case <-saved:
+		case <-ctx.Done():
+			return fmt.Errorf("of %d states of servers up to %d are not saved yet: %w", len(under), len(under)-n, ctx.Err())
+		}
 	}
-	select {
-	case <-saved:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the state of %s is not saved yet: %w", key, ctx.Err())
+	return nil
+}
+
+// FlushSoon saves everything within some seconds, for a process that goes on. However many
+// callers it has, one timer waits.
+func (h *Hosts) FlushSoon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pending.Len() > 0 {
+		h.flushIn(saveEvery)
+	}
+}
+
+func (h *Hosts) flushIn(d time.Duration) {
+	if h.timed {
+		return
+	}
+	h.timed = true
+	time.AfterFunc(d, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.timed = false
+		switch under, later := h.beginPending(); {
+		case h.failed: // a table that refuses thousands of states is asked less often
+			h.failed = false
+			h.flushIn(saveTime)
+		case later || len(under) > 0:
+			h.flushIn(saveEvery)
+		}
+	})
+}
+
+// firstFailure reports whether no save has failed since the last look at all that is pending.
+func (h *Hosts) firstFailure() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := !h.failed
+	h.failed = true
+	return first
+}
+
+// beginPending begins to save all that is worth saving, and returns what tells when each save has
+// ended, and whether more will be worth saving without another observation. Servers of which
+// nothing is left to save are pending no more.
+func (h *Hosts) beginPending() (under []chan struct{}, later bool) {
+	now := h.now()
+	for el := h.pending.Front(); el != nil; {
+		k, this := el.Value.(*host), el
+		el = el.Next()
+		switch {
+		case k.saved != nil:
+			under = append(under, k.saved)
+		case h.worthSaving(k):
+			h.begin(k.stored.Key, k)
+			under = append(under, k.saved)
+		case k.steady(), len(k.unsaved) == 0:
+			// Servers that are down are never steady, and there may be thousands.
+			h.pending.Remove(this)
+			k.pending = nil
+		default:
+			later = later || !lasted(k.written, now, saveEvery)
+		}
+	}
+	return under, later
+}
+
+// await has a server looked at by the next Flush.
+func (h *Hosts) await(k *host) {
+	if k.pending == nil {
+		k.pending = h.pending.PushBack(k)
 	}
 }
 

@@ -1,0 +1,154 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fedpost/internal/activity/outcome"
+	"fedpost/internal/servers/circuit"
+)
+
+func failing(n int) string { return fmt.Sprintf("down%d.example", n) }
+
+func (h *Hosts) refused(host string) {
+	h.Observe(host, "https://"+host+"/inbox", outcome.Outcome{Class: outcome.Retry, Reason: outcome.ConnRefused})
+}
+
+// In `fedpost up` each message is an invocation. A goroutine for each pending host of the process
+// after each of them took 4 GB with 2,000 hosts that refused connections.
+func TestInvocationsTimesHostsTakeNoGoroutines(t *testing.T) {
+	const hosts, invocations = 2000, 100
+	learnt(t, func(t *testing.T, h *Hosts, _ *shelf) {
+		for n := range hosts {
+			h.refused(failing(n))
+		}
+		before := runtime.NumGoroutine()
+		var ended sync.WaitGroup
+		for n := range invocations {
+			ended.Go(func() {
+				h.FlushSoon()
+				if err := h.Settle(t.Context(), circuit.HostKey(failing(n))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		ended.Go(func() { _ = h.Flush(t.Context()) }) // gives up after 5 s: a save takes one
+		time.Sleep(saveEvery / 2)                     // virtual
+		if n := runtime.NumGoroutine() - before; n > savesAtOnce+invocations+1 {
+			t.Errorf("%d goroutines for %d hosts and %d invocations, at most %d saves at once", n, hosts, invocations, savesAtOnce)
+		}
+		ended.Wait()
+		time.Sleep(2 * time.Minute) // virtual: until all is saved
+	})
+}
+
+// What an invocation has counted is saved although no other message comes.
+func TestFlushSoonSavesAllAndThenRests(t *testing.T) {
+	learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
+		for range 3 { // the later ones come within a second of the save
+			for n := range 200 {
+				h.refused(failing(n))
+			}
+			h.FlushSoon()
+			time.Sleep(1500 * time.Millisecond) // virtual
+		}
+		time.Sleep(20 * time.Second) // virtual
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for n := range 200 {
+			if got := s.states[circuit.HostKey(failing(n))]; got.Streak != 3 {
+				t.Fatalf("%s is saved with %d failures in a row, want 3", failing(n), got.Streak)
+			}
+		}
+		if h.mu.Lock(); h.timed {
+			t.Error("a timer is set although nothing is left to save")
+		}
+		h.mu.Unlock()
+	})
+}
+
+// A table that refuses all writes is neither asked nor complained of for each host each second.
+func TestStatesThatCannotBeSavedAreTriedSeldomAndToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		stored := &refusing{refuses: true}
+		h := New(stored, circuit.Default(), time.Minute, time.Now, slog.New(slog.NewTextHandler(&log, nil)))
+		const hosts = 500
+		for n := range hosts {
+			h.refused(failing(n))
+		}
+		h.FlushSoon()
+		time.Sleep(time.Minute) // virtual
+		stored.mu.Lock()
+		tries := stored.tries
+		stored.refuses = false
+		stored.mu.Unlock()
+		if most := hosts * (60/int(saveTime.Seconds()) + 1); tries > most {
+			t.Errorf("%d tries in a minute, at most %d", tries, most)
+		}
+		if lines := strings.Count(log.String(), "\n"); lines == 0 || lines > 60/int(saveTime.Seconds())+1 {
+			t.Errorf("%d lines in the log of a minute", lines)
+		}
+		time.Sleep(time.Minute) // virtual
+		if n := h.pending.Len(); n > 0 {
+			t.Errorf("%d hosts are not saved although the table takes them again", n)
+		}
+		synctest.Wait()
+	})
+}
+
+// refusing refuses writes at first.
+type refusing struct {
+	circuit.Store
+	mu      sync.Mutex
+	tries   int
+	refuses bool
+}
+
+func (r *refusing) SaveServer(_ context.Context, s circuit.State) (circuit.State, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refuses {
+		r.tries++
+		return s, errors.New("the table is read-only")
+	}
+	s.Version = "v"
+	return s, nil
+}
+
+// Strangers choose the hosts, so what is known of them is bounded; who is down and not saved yet
+// is not forgotten.
+func TestTheLeastRecentlyLoadedHostsAreForgotten(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	h := New(&table{states: map[string]circuit.State{}}, circuit.Default(), time.Second, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	h.refused("unsaved.example")
+	h.Observe("first.example", "https://first.example/inbox", outcome.Outcome{Class: outcome.Delivered, Status: 202})
+	const at = 1000
+	for n := range 3 * mostHosts / at {
+		var keys []Keys
+		for i := range at {
+			keys = append(keys, KeysOf(fmt.Sprintf("h%d.example", n*at+i)))
+		}
+		if _, err := h.LoadFor(t.Context(), false, keys...); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(2 * time.Second)
+	}
+	if n := len(h.known); n > mostHosts+at || h.loads.Len() != n {
+		t.Errorf("%d hosts are known and %d in the order of loads, at most %d", n, h.loads.Len(), mostHosts+at)
+	}
+	for host, want := range map[string]bool{"unsaved.example": true, "first.example": false, "h0.example": false, fmt.Sprintf("h%d.example", 3*mostHosts-1): true} {
+		if _, known := h.known[circuit.HostKey(host)]; known != want {
+			t.Errorf("%s is known: %t, want %t", host, known, want)
+		}
+	}
+}
