@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"fedpost/internal/activity"
 	"fedpost/internal/activity/outcome"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/protocol/activitypub"
@@ -61,8 +62,8 @@ func malformed(t *testing.T, n int) string {
 // noForms remembers no signature form.
 type noForms struct{}
 
-func (noForms) Form(string) (string, bool)             { return "", false }
-func (noForms) RememberForm(string, string, time.Time) {}
+func (noForms) Form(activity.Target) (string, bool)                 { return "", false }
+func (noForms) TookForm(activity.Target, string, string, time.Time) {}
 
 // TestHostileServersDoubleNoDelivery sends one chunk of 50 over real HTTP, in
 // which 12 servers answer with a malformed header of 60 KB. Quoted in full, these

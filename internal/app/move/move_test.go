@@ -141,8 +141,11 @@ func (m made) fill() made {
 		return s.CheckFailed(rules, outcome.ConnRefused, "connection refused", start).Park(rules, start)
 	})
 	m.change(circuit.HostKey("new.example"), func(s circuit.State) circuit.State {
-		s = s.TookForm(rules, "rfc9421", start.Add(time.Hour), start.Add(-time.Hour))
-		return s.TookForm(rules, "rfc9421", start.Add(time.Hour), start)
+		for _, inbox := range []circuit.FormTaken{{Shared: true}, {Inbox: "https://new.example/u/inbox"}} {
+			inbox.Refused, inbox.Form, inbox.Until = "cavage", "rfc9421", start.Add(time.Hour)
+			s = s.TookForm(rules, inbox, start.Add(-time.Hour)).TookForm(rules, inbox, start)
+		}
+		return s.TookForm(rules, circuit.FormTaken{Inbox: "https://new.example/v/inbox", Refused: "cavage", Form: "cavage-path", AcceptedRefused: true}, start)
 	})
 	w := webhook.Webhook{ID: "mine", URL: "https://social.example/hook", Types: []string{"recipient.gone"}, Batch: true, CreatedAt: start, Cursor: "c"}
 	for range 2 { // the second replaces the first, which is valid for a day
@@ -278,8 +281,8 @@ func (m made) works(from made) {
 	if s := states[circuit.FamilyKey("evil.example")]; s.Decision(start) != circuit.Refuse || !s.Forget.IsZero() {
 		m.Errorf("subdomains that are blocked arrive as %+v", s)
 	}
-	if s := states[circuit.HostKey("new.example")]; s.FormAt(start) != "rfc9421" {
-		m.Errorf("a signature form arrives as %+v", s)
+	if s := states[circuit.HostKey("new.example")]; s.FormAt(start) != "rfc9421" || s.Forms == "" || s.MaybeFormBy == "" {
+		m.Errorf("signature forms arrive as %+v", s)
 	}
 	w, err := m.store.Webhook(ctx, "mine")
 	m.must(err)

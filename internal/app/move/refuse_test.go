@@ -262,7 +262,7 @@ func TestBlocksAndLimitsComeToServersThatAreKnown(t *testing.T) {
 	from, to := up(t).fill(), standIn(t)
 	for _, host := range []string{"bad.example", "slow.example", "new.example", "rest.example"} {
 		to.change(circuit.HostKey(host), func(s circuit.State) circuit.State {
-			return s.InboxFault(rules, start).TookForm(rules, "other", start, start)
+			return s.InboxFault(rules, start).TookForm(rules, circuit.FormTaken{Refused: "usual", Form: "other", Shared: true, Until: start}, start)
 		})
 	}
 	report, err := to.opened(from.export()).Import(t.Context(), to.Installation, Options{})
@@ -324,7 +324,7 @@ func TestEveryFieldOfAKeyMovesOrIsNamedHere(t *testing.T) {
 		// ReviveUntil, Sweep.
 		reflect.TypeFor[circuit.State](): {
 			"Key", "Phase", "Since", "Until", "Why", "Reason", "LastEvent", "Throttles", "Slow", "SlowAt", "Vain", "VainSince", "Unproven", "Doubt", "DoubtAt", "DownSince", "Streak", "Window", "Checks", "Trials",
-			"Tried", "Sole", "Took", "TookAt", "Lapsed", "Ramp", "CheckAt", "Parked", "ReviveUntil", "Sweep", "InboxesUntil", "Form", "FormUntil", "MaybeForm", "MaybeFormAt", "Rate", "RateLearnt",
+			"Tried", "Sole", "Took", "TookAt", "Lapsed", "Ramp", "CheckAt", "Parked", "ReviveUntil", "Sweep", "InboxesUntil", "Form", "FormUntil", "MaybeForm", "MaybeFormBy", "MaybeFormAt", "Forms", "Rate", "RateLearnt",
 			"RateUntil", "Version", "Forget", "KeyID",
 		},
 	}

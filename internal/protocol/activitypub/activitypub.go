@@ -38,18 +38,18 @@ type KeySource interface {
 	Doubt(keyID string)
 }
 
-// FormMemory remembers which signature form a host accepts. It is called concurrently.
+// FormMemory remembers which signature forms inboxes accept. It is called concurrently.
 type FormMemory interface {
-	// Form returns the httpsign.Form that a host (activity.Target.Host) is known to accept, or "".
-	// once: an attempt is only one request, as the host has refused all forms.
-	Form(host string) (form string, once bool)
-	// RememberForm says that host has refused the expected form and then accepted form, which is
-	// kept until the time given. The memory should wait for a second such call, because one refusal
-	// may have been a passing fault.
-	RememberForm(host, form string, until time.Time)
+	// Form returns the httpsign.Form that t's inbox is expected to accept, or "". once: an attempt is
+	// only one request, as the host has refused all forms.
+	Form(t activity.Target) (form string, once bool)
+	// TookForm says that t's inbox accepted form, after it refused another; refused is empty if it did
+	// not. The memory may keep form until the time given. It should wait for a second such call, because
+	// one refusal may have been a passing fault, and forget at once what was refused.
+	TookForm(t activity.Target, refused, form string, until time.Time)
 }
 
-// FormTTL is how long a host's signature form is remembered. Then the usual form is tried
+// FormTTL is how long a signature form is remembered. Then the usual form is tried
 // again, at the cost of one request.
 const FormTTL = 7 * 24 * time.Hour
 

@@ -53,7 +53,7 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 	ctx, cancel := context.WithTimeoutCause(ctx, d.Client.Timeout(), outbound.ErrTimeout)
 	defer cancel()
 
-	known, once := d.Forms.Form(t.Host())
+	known, once := d.Forms.Form(t)
 	first, most := httpsign.Form(known), mostRequests
 	if !first.Valid() {
 		first = d.signer.First()
@@ -84,7 +84,10 @@ func (d *delivery) attempt(ctx context.Context, t activity.Target) (o outcome.Ou
 			continue
 		}
 		if n == 0 && !refused(a) {
-			if o = d.judge(a, t); follow {
+			if o = d.judge(a, t); o.Class == outcome.Delivered {
+				d.Forms.TookForm(t, "", string(form), d.Now().Add(FormTTL))
+			}
+			if follow {
 				o.Class = outcome.Retry // a later attempt may make more requests, and so can follow the redirect
 			}
 			return o
@@ -135,7 +138,7 @@ func (p *Protocol) lastAnswer(all []refusal, t activity.Target) outcome.Outcome 
 	o := p.judge(a, t)
 	o.Note = note
 	if o.Class == outcome.Delivered {
-		p.Forms.RememberForm(t.Host(), string(all[len(all)-1].form), p.Now().Add(FormTTL))
+		p.Forms.TookForm(t, string(all[0].form), string(all[len(all)-1].form), p.Now().Add(FormTTL))
 	}
 	return o
 }

@@ -66,7 +66,7 @@ func TestBodiesArriveByteForByte(t *testing.T) {
 				t.Fatal(err)
 			}
 			known := newForms()
-			known.RememberForm(to(server.URL).Host(), string(form), time.Now().Add(time.Hour))
+			known.TookForm(to(server.URL), "another", string(form), time.Now().Add(time.Hour))
 			p := sender{&activitypub.Protocol{Keys: fediverse.NewKeys(), Client: client, Forms: known, Now: time.Now, Date: time.Now}}
 			for name, body := range fediverse.Fixtures() {
 				a := note(body)

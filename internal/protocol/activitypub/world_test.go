@@ -18,7 +18,7 @@ func (s sender) Attempt(ctx context.Context, a activity.Activity, t activity.Tar
 	return s.Prepare(ctx, a)(ctx, t, 1)
 }
 
-// forms is a FormMemory for as long as a test runs.
+// forms is a FormMemory for as long as a test runs. It believes at once, and for the whole host.
 type forms struct {
 	mu    sync.Mutex
 	hosts map[string]remembered
@@ -32,22 +32,23 @@ type remembered struct {
 
 func newForms() *forms { return &forms{hosts: map[string]remembered{}} }
 
-func (f *forms) Form(host string) (form string, once bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if r := f.hosts[host]; time.Now().Before(r.until) {
-		return r.form, f.once
-	}
-	return "", f.once
+func (f *forms) Form(t activity.Target) (form string, once bool) {
+	return string(f.knows(t.Host())), f.once
 }
 
-func (f *forms) RememberForm(host, form string, until time.Time) {
+func (f *forms) TookForm(t activity.Target, refused, form string, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hosts[host] = remembered{form, until}
+	if refused != "" {
+		f.hosts[t.Host()] = remembered{form, until}
+	}
 }
 
 func (f *forms) knows(host string) httpsign.Form {
-	form, _ := f.Form(host)
-	return httpsign.Form(form)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.hosts[host]; time.Now().Before(r.until) {
+		return httpsign.Form(r.form)
+	}
+	return ""
 }

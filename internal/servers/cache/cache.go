@@ -66,6 +66,8 @@ type host struct {
 	accepted time.Time
 	took     string
 	tookAt   time.Time
+	// asExpected is the inbox that last accepted the signature form tried first, and that form.
+	asExpected inboxForm
 }
 
 const mostHosts = 20_000

@@ -85,7 +85,7 @@ func (s State) kept(r Rules, now time.Time) State {
 		return s
 	}
 	until := now
-	for _, t := range []time.Time{s.Until, s.FormUntil, s.InboxesUntil, s.RateUntil, s.CheckAt} {
+	for _, t := range []time.Time{s.Until, s.FormUntil, s.Forms.lasts(), s.InboxesUntil, s.RateUntil, s.CheckAt} {
 		until = latest(until, t)
 	}
 	s.Forget = until.Add(r.Unknown)

@@ -122,13 +122,17 @@ type State struct {
 	// has.
 	InboxesUntil time.Time `json:"inboxes,omitzero"`
 
-	// Form is the signature form that the host takes, until FormUntil.
+	// Form is the signature form that the host takes, until FormUntil. Without Form, FormUntil says
+	// until when inboxes dispute it: see TookForm.
 	Form      string    `json:"form,omitempty"`
 	FormUntil time.Time `json:"formUntil,omitzero"`
-	// MaybeForm is a form that the host has taken once, at MaybeFormAt, after it refused the
-	// expected one.
+	// MaybeForm is a form that an inbox which speaks for the host has taken once, at MaybeFormAt,
+	// after it refused the expected one. MaybeFormBy is its digest; empty: the shared inbox.
 	MaybeForm   string    `json:"maybeForm,omitempty"`
+	MaybeFormBy string    `json:"maybeFormBy,omitempty"`
 	MaybeFormAt time.Time `json:"maybeFormAt,omitzero"`
+	// Forms are those of single inboxes of the host.
+	Forms Forms `json:"forms,omitempty"`
 
 	// Rate is the rate limit in deliveries per minute; 0: none. An operator has set it, or
 	// fedpost has learnt it (RateLearnt) until RateUntil. Package ratelimit counts its use.

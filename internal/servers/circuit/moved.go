@@ -31,13 +31,14 @@ func (s State) Moved(now time.Time) (moved State, ok bool) {
 		Key: s.Key, Phase: s.Phase, Since: s.Since, Until: s.Until, Why: s.Why, Reason: s.Reason,
 		LastEvent: s.LastEvent, Throttles: s.Throttles, Unproven: s.Unproven, DoubtAt: s.DoubtAt, DownSince: s.DownSince,
 		Streak: s.Streak, Checks: s.Checks, CheckAt: at, InboxesUntil: s.InboxesUntil,
-		Form: s.Form, FormUntil: s.FormUntil, MaybeForm: s.MaybeForm, MaybeFormAt: s.MaybeFormAt,
-		Rate: s.Rate, RateLearnt: s.RateLearnt, RateUntil: s.RateUntil,
+		Form: s.Form, FormUntil: s.FormUntil, MaybeForm: s.MaybeForm, MaybeFormBy: s.MaybeFormBy, MaybeFormAt: s.MaybeFormAt,
+		Forms: formsOf(s.Forms.list(now)),
+		Rate:  s.Rate, RateLearnt: s.RateLearnt, RateUntil: s.RateUntil,
 	}
 	if s.Phase == Healthy {
 		moved.LastEvent, moved.Streak = "", 0
 	}
-	ok = moved.Phase != Healthy || moved.Form != "" || moved.MaybeForm != "" || moved.Rate > 0 || moved.Unproven > 0 || !moved.InboxesUntil.IsZero()
+	ok = moved.Phase != Healthy || moved.Form != "" || moved.MaybeForm != "" || moved.Forms != "" || moved.Rate > 0 || moved.Unproven > 0 || !moved.InboxesUntil.IsZero()
 	return moved, ok
 }
 
