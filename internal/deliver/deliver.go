@@ -66,11 +66,12 @@ type Config struct {
 type Limits struct {
 	// Messages of a batch in work at once. Default 16.
 	Messages int
-	// InFlight attempts of an invocation under way at once. It bounds sockets and memory, not
-	// CPU. Default 256.
+	// InFlight attempts of an invocation under way at once, and as many spare ones (package
+	// admission). It bounds sockets and memory, not CPU. Default 256: with the spare ones more than
+	// a batch has recipients.
 	InFlight int
-	// PerQueue attempts of all invocations of a queue in this process under way at once; 0: no
-	// bound but InFlight. A process with hundreds of invocations would run out of files without
+	// PerQueue attempts of all invocations of a queue in this process under way at once, and as
+	// many spare ones of all queues; 0: no bound but InFlight. A process with hundreds of invocations would run out of files without
 	// it.
 	PerQueue int
 	// PerHost attempts of an invocation at one host at once. Where PerQueue is set, all invocations
@@ -110,7 +111,7 @@ func (l Limits) Complete() Limits {
 // bounds are those of a process with few invocations at once, as on Lambda, or with hundreds, if
 // PerQueue is set.
 func (l Limits) bounds(budget int) admission.Bounds {
-	b := admission.Bounds{Places: l.InFlight, PerHostMost: l.PerHost}
+	b := admission.Bounds{Places: l.InFlight, Spare: l.InFlight, PerHostMost: l.PerHost}
 	if l.PerQueue > 0 {
 		b = admission.ForHundreds(l.PerQueue, l.PerHost)
 	}

@@ -132,7 +132,7 @@ type EventBus struct {
 
 // Concurrency bounds what one invocation does at a time.
 type Concurrency struct {
-	Deliveries int `env:"DELIVERY_CONCURRENCY" min:"8" max:"1000" help:"on Lambda, how many requests one invocation has under way at a time; up has 768 for each queue: 8 to 1000"`
+	Deliveries int `env:"DELIVERY_CONCURRENCY" min:"8" max:"1000" help:"on Lambda, how many requests one invocation has under way at a time, and as many more to further domains; up has 768 for each queue: 8 to 1000"`
 	PerHost    int `env:"DELIVERY_CONCURRENCY_PER_HOST" min:"1" max:"100" help:"how many requests go at a time to one server that accepts; in up, forty times as many from each queue, at most 384: 1 to 100"`
 	Probes     int `env:"PROBE_CONCURRENCY" min:"1" max:"256" help:"how many servers the health check probes at a time: 1 to 256"`
 }

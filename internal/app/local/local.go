@@ -21,15 +21,15 @@ import (
 	"fedpost/internal/engine/queue"
 )
 
-// PerQueue is how many deliveries of each queue a process has under way at once at most; see
-// Deliveries. Each needs a file and some 50 KB. With fewer, a tenth of 5,000 recipients that
+// PerQueue is how many deliveries of each queue a process has under way at once at most, beside as
+// many spare ones of all queues together; see Deliveries. Each needs a file and some 60 KB. With fewer, a tenth of 5,000 recipients that
 // hang would take nearly all places.
 const PerQueue = 768
 
 // Messages is how many messages of each queue a process has in memory. Beside those whose attempts
-// are under way, others wait for a place, are expanded or recorded. With fewer, deliveries to
+// are under way, spare ones included, others wait for a place, are expanded or recorded. With fewer, deliveries to
 // hosts that hang would keep others from being received.
-const Messages = 3 * PerQueue
+const Messages = 4 * PerQueue
 
 // Services are fedpost's three functions.
 type Services struct {
@@ -252,13 +252,13 @@ func Idle(files int) int {
 }
 
 // Deliveries is how many deliveries of each queue a process has under way at once, for its limit
-// of open files: those of all queues use at most half of the files, so that hosts that hang
-// leave files for clients.
+// of open files: those of all queues and the spare ones use at most half of the files, so that hosts
+// that hang leave files for clients.
 func Deliveries(files int) int {
 	if files == 0 {
 		return PerQueue
 	}
-	return max(2, min(PerQueue, files/2/len(topology.Sources)))
+	return max(2, min(PerQueue, files/2/(len(topology.Sources)+1)))
 }
 
 const leastClients = 8

@@ -5,9 +5,13 @@
 // its time-out. Bounds on the number of attempts do not help: a stranger fills them with hosts,
 // domains or inboxes. So places are shared by held time: the domain and the host that held
 // places for the least time lately are next. A part of everything is reserved for prompt hosts,
-// which accepted deliveries lately and give places back within a second. An attempt at a prompt
-// host that takes longer counts among the others from then on. An activity with no attempt
-// under way does not wait for a larger one.
+// which accepted deliveries lately and give places back within a second. An activity with no
+// attempt under way does not wait for a larger one.
+//
+// Prompt hosts may hang, too, hundreds in the same moment, and nothing tells them from others before.
+// So the first attempt of each domain at prompt hosts takes a spare place: the queues of a process
+// share as many as one of them has places. If more domains hang than table says, the other prompt
+// hosts wait for a time-out.
 //
 // When the memory is full, attempts that cannot begin soon go back to their queue, those of
 // hosts that held most first. Waiting is no try, and counts against no host.
@@ -19,6 +23,7 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fedpost/internal/engine/queue"
@@ -126,8 +131,9 @@ type Schedulers struct {
 	Bounds Bounds
 	Now    func() time.Time
 
-	mu sync.Mutex
-	of map[queue.Name]*Scheduler
+	mu    sync.Mutex
+	of    map[queue.Name]*Scheduler
+	spare atomic.Int64
 }
 
 // Of returns the scheduler of a queue.
@@ -139,6 +145,7 @@ func (s *Schedulers) Of(q queue.Name) *Scheduler {
 			s.of = map[queue.Name]*Scheduler{}
 		}
 		s.of[q] = New(s.Bounds, s.Now)
+		s.of[q].plan.spare = &s.spare
 	}
 	return s.of[q]
 }

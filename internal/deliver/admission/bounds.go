@@ -7,9 +7,12 @@ import (
 
 // Bounds are the sizes that a process chooses. All other bounds follow from them (table).
 type Bounds struct {
-	// Places bounds the attempts under way. Each takes a file and some 50 KB of memory. Default
-	// 256.
+	// Places bounds the attempts of a queue under way. Each takes a file and up to 60 KB of memory
+	// (21 KB without TLS). Default 256.
 	Places int
+	// Spare bounds those beyond Places, of all queues of the process together. If each of the four in
+	// `up` had as many of its own, they would need 140 MB more. Default 0.
+	Spare int
 	// Computing bounds the attempts whose request is not signed yet. Default Places.
 	Computing int
 	// PerHost is how many attempts under way an unknown host gets. Each accepted delivery adds
@@ -32,7 +35,7 @@ const largeEach = 96 << 10
 // ForHundreds returns the bounds for the invocations of one queue in a process with hundreds of
 // them at once; perHost is what one gets at a host. The process completes them with Shared.
 func ForHundreds(places, perHost int) Bounds {
-	return Bounds{Places: places, Waiting: places, Bytes: places * largeEach, PerHostMost: max(1, min(perHosts*perHost, places/2))}
+	return Bounds{Places: places, Spare: places, Waiting: places, Bytes: places * largeEach, PerHostMost: max(1, min(perHosts*perHost, places/2))}
 }
 
 // computing is how many unsigned attempts have a place, per processor: package outbound signs
@@ -113,11 +116,12 @@ const waits = "it waits; who has held least is next"
 // table has every bound on attempts.
 var table = [...]row{
 	allPlaces: {
-		"all attempts under way", "Bounds.Places", waits,
-		"files and memory", "this process has as many requests under way as it can",
+		"attempts under way, without the first of each registrable domain at prompt hosts", "Bounds.Places; with those, as many more as the queues of the process have left of Bounds.Spare", waits,
+		"files and memory; prompt hosts of as many domains as Places and Spare, but one, may hang in the same moment, and no other prompt host waits; whatever else hangs, of as many as Spare and an eighth of Places, but one",
+		"this process has as many requests under way as it can",
 	},
 	othersPlaces: {
-		"attempts at hosts that are not prompt, and all that are older than a second", "at sites that have held places three quarters of three quarters of Places; at others three quarters, beside what has become old at prompt hosts; never the last eighth of Places", waits,
+		"attempts at hosts that are not prompt, and those older than a second, without the first of each domain at prompt hosts", "at sites that have held places three quarters of three quarters of Places; at others three quarters, beside what has become old at prompt hosts; never the last eighth of Places", waits,
 		"nothing that hangs gives a place back within its time-out, so places are kept for those that do, and for hosts never met before",
 		"requests that hang hold the places of hosts that do not answer quickly",
 	},

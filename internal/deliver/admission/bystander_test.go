@@ -73,7 +73,7 @@ func draw(seed uint64) story {
 	pick := func(ns ...int) int { return ns[r.IntN(len(ns))] }
 	places := pick(16, 24, 64, 200)
 	b := Bounds{
-		Places: places, Computing: pick(4, 8), PerHost: pick(2, 4, 8), PerHostMost: pick(8, 20, 80),
+		Places: places, Spare: places, Computing: pick(4, 8), PerHost: pick(2, 4, 8), PerHostMost: pick(8, 20, 80),
 	}
 	b.Waiting = max(50, part(b.Places)/pick(1, 2)) // a message has up to 50 recipients
 	s := story{seed: seed, bounds: b}
@@ -131,15 +131,17 @@ func (s story) beside() string {
 // limits says which promises no process of these bounds can keep, and why.
 func (s story) limits() (known, fresh, often string) {
 	var quickly time.Duration
-	slow, turned, unknown, load, recipients, second := 0, 0, 0, 0, 0, 0
+	slow, once, moody, unknown, load, recipients, second := 0, 0, 0, 0, 0, 0, 0
 	for _, q := range s.populations {
 		bad := q.kind == "hanging" || q.kind == "slow" || q.kind == "moody"
 		if bad {
 			slow += q.owners * q.hosts * q.inboxes * int(2*time.Minute/q.every)
 		}
 		switch {
-		case bad && (q.before > 0 || q.kind == "moody"):
-			turned += q.owners
+		case q.kind == "moody":
+			moody += q.owners
+		case bad && q.before > 0:
+			once += q.owners
 		case bad:
 			unknown += q.owners
 		case q.kind == "sluggish":
@@ -152,7 +154,9 @@ func (s story) limits() (known, fresh, often string) {
 		quickly += q.quickly()
 	}
 	b := s.bounds
-	// Each owner of slow hosts has a place. Hosts that are not known have no reserved places.
+	// Each owner of slow hosts has a place, but who turned once a spare one. Hosts that are not known
+	// have no reserved places.
+	turned := moody + max(0, once-b.Spare)
 	places := max(1, min(part(b.Places), b.Places-min(unknown, part(b.Places))-turned))
 	for _, q := range s.populations {
 		at, most := q.owners*q.hosts*q.inboxes, b.Places-b.Places/8

@@ -8,7 +8,7 @@ import (
 )
 
 // ordinary and few are the bounds of `up` on two processors, as a rule and with ulimit -n 64.
-var ordinary, few = ForHundreds(768, 8).Shared(2, 50), ForHundreds(8, 8).Shared(2, 50)
+var ordinary, few = ForHundreds(768, 8).Shared(2, 50), ForHundreds(6, 8).Shared(2, 50)
 
 // last is when the last of all deliveries began, and the most receives that one had.
 func (p *process) last(t *testing.T) (at time.Duration, receives int) {

@@ -15,7 +15,7 @@ import (
 func TestAPlanKeepsItsBoundsAndLeavesNobodyBehind(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		small := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
-		b := Bounds{Places: small("places", 12), Computing: small("computing", 12), PerHost: small("host", 4), PerHostMost: small("most", 9), Waiting: small("waiting", 9), Bytes: rapid.IntRange(0, 9).Draw(t, "bytes")}
+		b := Bounds{Places: small("places", 12), Spare: rapid.IntRange(0, 4).Draw(t, "spare"), Computing: small("computing", 12), PerHost: small("host", 4), PerHostMost: small("most", 9), Waiting: small("waiting", 9), Bytes: rapid.IntRange(0, 9).Draw(t, "bytes")}
 		m := &model{plan: newPlan(b), fates: map[*Attempt]int{}}
 		activity := rapid.SampledFrom([]string{"a", "b", "c"})
 		lanes := []Lane{{}, {Name: "sipher", Places: 3, PerHost: 2}}
@@ -128,7 +128,7 @@ func (m *model) check(t *rapid.T) {
 			t.Fatalf("%s: %d, want %d at most", what, got, most)
 		}
 	}
-	begun, old, computing := 0, 0, [2]int{}
+	old, computing, firsts := 0, [2]int{}, map[*site]bool{}
 	hosts, inboxes, lanes := map[*host]int{}, map[string]int{}, map[Lane]int{}
 	for _, a := range m.under {
 		hosts[a.host]++
@@ -137,11 +137,11 @@ func (m *model) check(t *rapid.T) {
 		if a.computes {
 			computing[a.class]++
 		}
-		switch {
-		case a.young == nil && !a.computes:
+		if a.young == nil && !a.computes {
 			old++
-		case a.class == others:
-			begun++
+		}
+		if a.class == prompt {
+			firsts[a.host.site] = true
 		}
 	}
 	want("attempts under way", p.under, len(m.under))
@@ -149,8 +149,10 @@ func (m *model) check(t *rapid.T) {
 	want("attempts that compute", p.computing[others], computing[others])
 	most("attempts that compute", computing[0]+computing[1], b.Computing)
 	most("attempts that compute for others", computing[others], part(b.Computing))
-	want("attempts at others, and old ones", p.others, begun+old)
-	most("attempts under way", p.under, b.Places)
+	want("first attempts of sites at prompt hosts", p.firsts, len(firsts))
+	want("attempts beyond the places", int(p.spare.Load()), max(0, p.under-b.Places))
+	most("attempts that take places", p.under-p.firsts, b.Places)
+	most("attempts under way", p.under, b.Places+b.Spare)
 	for h, n := range hosts {
 		want("attempts at "+h.name, h.under, n)
 		most("attempts at "+h.name, n, h.mostWindow)
@@ -230,7 +232,7 @@ func (m *model) finish(t *rapid.T) {
 		m.settle()
 	}
 	p := m.plan
-	if len(m.waiting)+len(p.waiting[prompt])+len(p.waiting[others])+p.under+p.others > 0 {
+	if len(m.waiting)+len(p.waiting[prompt])+len(p.waiting[others])+p.under+p.firsts > 0 {
 		t.Fatalf("%d attempts wait, %d hosts, %d under way", len(m.waiting), len(p.waiting[prompt])+len(p.waiting[others]), p.under)
 	}
 	if len(p.workloads)+p.idle.Len() > 0 {

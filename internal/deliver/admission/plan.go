@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,16 +17,19 @@ const (
 	others
 )
 
-// plan decides which attempt begins next. It is a pure state machine: it starts nothing and
-// waits for nothing. Times are since an epoch. Its methods leave in todo what the caller has to act
+// plan decides which attempt begins next. It is a pure state machine, but for spare: it starts nothing
+// and waits for nothing. Times are since an epoch. Its methods leave in todo what the caller has to act
 // on.
 type plan struct {
 	b Bounds
 
-	under  int       // attempts under way
-	old    int       // of them, old ones
-	others int       // attempts at others, and all old ones
-	young  list.List // of *Attempt under way that are signed and not old, by began
+	under  int           // attempts under way
+	old    int           // of them, old ones
+	others int           // attempts at others, and the old ones that take places
+	young  list.List     // of *Attempt under way that are signed and not old, by began
+	firsts int           // sites with attempts at prompt hosts: one of each takes no place
+	spare  *atomic.Int64 // attempts beyond Places, of all queues; each queue may exceed Spare by one
+	looked time.Duration // when advance was last called
 
 	computing [2]int // attempts under way that are not signed yet, by class
 	workloads map[string]*workload
@@ -47,7 +51,7 @@ type plan struct {
 func newPlan(b Bounds) *plan {
 	return &plan{
 		b: b.complete(), hosts: map[string]*host{}, sites: map[string]*site{}, lanes: map[Lane]*bound{}, workloads: map[string]*workload{},
-		memory: memory{looked: -lookEvery}, classes: [2]bound{newBound(), newBound()},
+		spare: new(atomic.Int64), memory: memory{looked: -lookEvery}, classes: [2]bound{newBound(), newBound()},
 	}
 }
 
@@ -63,10 +67,14 @@ func (p *plan) lane(of Lane) *bound {
 // count adds n to all counts of attempts under way.
 func (p *plan) count(a *Attempt, n int) {
 	h := a.host
+	p.spare.Add(int64(max(p.under+n, p.b.Places) - max(p.under, p.b.Places)))
 	p.under += n
 	p.lane(a.Lane).under += n
 	h.under += n
-	h.site.bounds[a.class].under += n
+	of := &h.site.bounds[a.class]
+	if of.under += n; a.class == prompt && of.under == max(n, 0) { // it is the only one
+		p.firsts += n
+	}
 	p.classes[a.class].under += n
 	a.inbox.under += n
 	p.workload(a.Activity).under += n
@@ -75,13 +83,14 @@ func (p *plan) count(a *Attempt, n int) {
 	}
 }
 
-// countOld adds n to all counts of old attempts. Old attempts count among the others.
+// countOld adds n to all counts of old attempts. They count among the others, but for one of each site
+// at prompt hosts: it takes no place.
 func (p *plan) countOld(a *Attempt, n int) {
 	p.old += n
 	p.lane(a.Lane).old += n
-	a.host.site.bounds[a.class].old += n
 	a.inbox.old += n
-	if a.class == prompt {
+	of := &a.host.site.bounds[a.class]
+	if of.old += n; a.class == prompt && of.old > max(n, 0) { // it is not the only one
 		p.others += n
 	}
 }
@@ -244,6 +253,7 @@ func (p *plan) advance(now time.Duration) {
 			}
 		}
 	}
+	p.looked = now
 	p.relieve(now)
 	p.dispatch(now)
 }
@@ -259,6 +269,10 @@ func (p *plan) due() (at time.Duration) {
 		soonest(el.Value.(*Attempt).began + quick)
 	}
 	soonest(p.until)
+	// Other queues give spare ones back without a word.
+	if p.under >= p.b.Places && len(p.waiting[prompt]) > 0 && p.b.Spare > 0 {
+		soonest(p.looked + lookEvery)
+	}
 	if m := &p.memory; m.waits() {
 		soonest(max(m.looked, m.last) + lookEvery)
 	}
@@ -304,75 +318,10 @@ func (p *plan) next() (next *Attempt) {
 	return next
 }
 
-func (p *plan) fits(a *Attempt) bool {
-	return a.host.under < a.host.places(a) && a.inbox.under < a.host.most(a.inbox, a) && !p.laneFull(a)
-}
-
-func (p *plan) laneFull(a *Attempt) bool {
-	return a.Lane.Places > 0 && p.lane(a.Lane).under >= a.Lane.Places
-}
-
-// free is how many places hosts like h may have yet. What has become old at prompt hosts takes
-// none of those for sites that have held nothing.
-func (p *plan) free(h *host) int {
-	switch left := p.b.Places - p.under; {
-	case h.class == prompt:
-		return left
-	case h.site.held == nothing:
-		return min(left-p.b.Places/8, part(p.b.Places)-p.classes[others].under)
-	default:
-		return min(left-p.b.Places/8, part(part(p.b.Places))-p.others)
-	}
-}
-
-// processors is how many more attempts at hosts of a class may be unsigned.
-func (p *plan) processors(c class) int {
-	n := p.b.Computing - p.computing[prompt] - p.computing[others]
-	if c == others {
-		n = min(n, part(p.b.Computing)-p.computing[others])
-	}
-	return n
-}
-
-// shared reports whether a host's site may hold one more place: its first, or one of its share.
-// Hanging attempts at other hosts of the site do not count against a prompt host.
-func (p *plan) shared(h *host) bool {
-	s, c := h.site, h.class
-	under, kept := s.bounds[prompt].under, 8
-	if c == others {
-		under, kept = under+s.bounds[others].under, 16
-	}
-	return under == 0 || under < p.free(h)-p.b.Places/kept
-}
-
 func (p *plan) charge(h *host, d, now time.Duration) {
 	if d > 0 {
 		h.held, h.site.held = h.held.plus(d, now), h.site.held.plus(d, now)
 	}
-}
-
-// stuck is the rule that keeps an attempt from beginning.
-func (p *plan) stuck(a *Attempt) rule {
-	h, i := a.host, a.inbox
-	switch {
-	case i.under > 0 && (a.Alone || i.alone):
-		return inboxAlone
-	case h.under >= h.places(a):
-		return hostWindow
-	case i.under >= h.most(i, a):
-		return inboxShare
-	case p.laneFull(a):
-		return protocolPlaces
-	case p.under >= p.b.Places:
-		return allPlaces
-	case p.free(h) <= 0:
-		return othersPlaces
-	case p.processors(h.class) <= 0:
-		return allComputing
-	case !p.shared(h):
-		return siteShare
-	}
-	return none
 }
 
 // bound counts the attempts that share one bound: a host, a site, a class or a lane.

@@ -213,8 +213,8 @@ func (d *drawing) populations() {
 	d.Processes = []Process{{Name: "up", Whole: true, Schedule: true, Places: places}}
 	known := d.known(6, 0)
 	// If there are more owners of new hosts than places for them, these hosts take all of these
-	// places. Hosts that turn bad take the places kept for prompt ones until that is noticed, so no
-	// others take the rest meanwhile.
+	// places. Hosts that turn bad take the spare ones, and those kept for prompt hosts until that is
+	// noticed, so no others take the rest meanwhile.
 	kept := max(1, places/4)
 	left := places - kept
 	for n := range 1 + d.IntN(3) {
@@ -225,7 +225,7 @@ func (d *drawing) populations() {
 		}
 		turns, most := n == 0 && d.is(0.3), left
 		if turns {
-			most = kept * 3 / 4
+			most = 2 * (places + places/8 - 1)
 		}
 		if q.owners = min(most, pick(d.chances, 1+d.IntN(3), most/4, most/2)); q.owners == 0 {
 			continue

@@ -109,7 +109,7 @@ func (p *process) now() time.Time { return time.Now().Add(p.skew) }
 func (p *process) run() {
 	for _, n := range topology.Sources {
 		if p.spec.Places > 0 {
-			p.goes(func() { p.mapping(n, 3*p.spec.Places).Run(as(p.ctx, fmt.Sprintf("%s/%s", p.spec.Name, n))) })
+			p.goes(func() { p.mapping(n, 4*p.spec.Places).Run(as(p.ctx, fmt.Sprintf("%s/%s", p.spec.Name, n))) })
 			continue
 		}
 		for i := range p.spec.Workers {

@@ -17,7 +17,7 @@
 # 502, B18.limit makes the limit of checks a constant, B18.again does not check a server that
 # registers again. stale sends replaced versions, half sends a batch as two messages, retry
 # includes recipients that have accepted, throttle holds the host for a pause of one inbox, budget
-# opens no circuit after requests in vain. kept, share, line, pace and every change the scheduler.
+# opens no circuit after requests in vain. kept, share, spare, line, pace and every change the scheduler.
 set -euo pipefail
 cd "$(git rev-parse --show-toplevel)"
 here=$PWD/internal/testkit/simulation/testdata
@@ -33,13 +33,13 @@ cd "$copy/internal/testkit/simulation"
 # their stories only.
 simulate() {
 	local only=
-	[[ " kept share line pace every " == *" $5 "* ]] && only=-simulate.bystanders
+	[[ " kept share spare line pace every " == *" $5 "* ]] && only=-simulate.bystanders
 	MUTANT=$1 "$copy/sim.test" $only -test.timeout 0 -test.run 'TestSimulate$' -simulate.from "$2" -simulate.seeds "$3" \
 		-simulate.shrink "$4" -simulate.failing 1 2>&1 | grep 'of processor time' || true
 }
 
 missed=0
-for defect in "${@:-B1 B2 B3 B4 B5 B6 B7 B8 B10 B11 B12 B13 B14 B18.409 B18.close B18.ack B18.stranger B18.502 B18.limit B18.again B26 stale half retry throttle budget kept share line pace every}"; do
+for defect in "${@:-B1 B2 B3 B4 B5 B6 B7 B8 B10 B11 B12 B13 B14 B18.409 B18.close B18.ack B18.stranger B18.502 B18.limit B18.again B26 stale half retry throttle budget kept share spare line pace every}"; do
 	for one in $defect; do
 		at=$from
 		while ((at < from + seeds)); do
