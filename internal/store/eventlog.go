@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"time"
 
@@ -165,8 +166,8 @@ type appending struct {
 	events func(known map[string]bool) ([]events.Event, error)
 	// None of the events is in the log before since. The item's time is until or later.
 	since, until time.Time
-	// with is written in the same transaction, if it is not nil.
-	with *table.Op
+	// with is written in the same transaction. A conflict of one of them is returned.
+	with []table.Op
 	// anew: the log begins again.
 	anew bool
 }
@@ -195,16 +196,14 @@ func (s *Store) appendTo(ctx context.Context, t appending) error {
 			continue
 		}
 		es, err := t.events(end.known)
-		if err != nil || len(es) == 0 && t.with == nil && !t.anew {
+		if err != nil || len(es) == 0 && len(t.with) == 0 && !t.anew {
 			return err
 		}
 		ops, err := s.nextItem(t, start, end.last, es)
 		if err != nil {
 			return err
 		}
-		if t.with != nil {
-			ops = append(ops, *t.with)
-		}
+		ops = append(ops, t.with...)
 		if len(ops) == 1 {
 			err = s.t.Put(ctx, *ops[0].Put, ops[0].Cond)
 		} else {
@@ -217,7 +216,7 @@ func (s *Store) appendTo(ctx context.Context, t appending) error {
 			return nil
 		case !ok:
 			return fmt.Errorf("append to event log %d: %w", t.shard, err)
-		case t.with != nil && conflict.Key == t.with.Put.Key:
+		case slices.ContainsFunc(t.with, func(o table.Op) bool { return o.Put.Key == conflict.Key }):
 			return conflict
 		}
 		start = nil

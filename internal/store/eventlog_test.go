@@ -222,6 +222,11 @@ func (d *distant) Put(ctx context.Context, it table.Item, cond table.Cond) error
 	return d.Table.Put(ctx, it, cond)
 }
 
+func (d *distant) Transact(ctx context.Context, ops []table.Op) error {
+	d.writes.Add(1)
+	return d.Table.Transact(ctx, ops)
+}
+
 // TestWritersOfOneProcessAreNotInEachOthersWay: if a hundred writers read the end of a log at once,
 // ninety-nine would write in vain, and read it again.
 func TestWritersOfOneProcessAreNotInEachOthersWay(t *testing.T) {

@@ -25,11 +25,7 @@ func (s *Store) swapServer(ctx context.Context, it *table.Item, cond table.Cond,
 
 func (s *Store) swapWithEvent(ctx context.Context, it *table.Item, cond table.Cond, e events.Event) error {
 	it.Fence = newFence()
-	now := s.now()
-	err := s.appendTo(ctx, appending{
-		shard: shard(e.Host, events.Shards), since: now, until: now, with: &table.Op{Put: it, Cond: cond},
-		events: func(map[string]bool) ([]events.Event, error) { return []events.Event{e}, nil },
-	})
+	err := s.join(ctx, shard(e.Host, events.Shards), table.Op{Put: it, Cond: cond}, e)
 	if _, conflict := found(err); !conflict {
 		return err
 	}

@@ -107,7 +107,7 @@ func (s *Store) finish(ctx context.Context, id activity.ID, it table.Item) (open
 	now := s.now()
 	e := events.OfActivity(id, w.About, counted(v.Counts))
 	err = s.appendTo(ctx, appending{
-		shard: shard(string(id), events.Shards), since: now, until: now, with: &table.Op{Put: &next, Cond: table.Fenced(it.Fence)},
+		shard: shard(string(id), events.Shards), since: now, until: now, with: []table.Op{{Put: &next, Cond: table.Fenced(it.Fence)}},
 		events: func(map[string]bool) ([]events.Event, error) { return []events.Event{e}, nil },
 	})
 	if errors.Is(err, table.ErrConflict) {

@@ -32,11 +32,12 @@ type Store struct {
 	keepEvents time.Duration
 	notifier   *events.Notifier
 	logs       [events.Shards]*logWriters
+	joins      *[events.Shards]joining
 }
 
 // New returns a store on t. now is the clock by which items expire.
 func New(t table.Table, now func() time.Time) *Store {
-	s := &Store{t: t, now: now, keepEvents: events.Keep}
+	s := &Store{t: t, now: now, keepEvents: events.Keep, joins: new([events.Shards]joining)}
 	for i := range s.logs {
 		s.logs[i] = &logWriters{lock: make(chan struct{}, 1)}
 	}
