@@ -28,8 +28,9 @@ type Hosts struct {
 
 	mu    sync.Mutex
 	known map[string]*host
-	// loads has the same hosts as known, the one that was loaded longest ago first.
-	loads list.List // of *host
+	// accepting and others are the hosts of known, the one that was loaded longest ago first:
+	// those that accepted the last delivery of this process, and all others.
+	accepting, others list.List // of *host
 	// pending has the hosts that Flush has to look at: something was learnt about them, and they
 	// are not steady. known may have thousands of others.
 	pending list.List // of *host
@@ -44,9 +45,8 @@ type Hosts struct {
 }
 
 type host struct {
-	pending, at *list.Element // in Hosts.pending and Hosts.loads
-	stored      circuit.State
-	loaded      time.Time
+	stored circuit.State
+	loaded time.Time
 	// sequence is the number of the read or save that stored is from. The answer to an earlier read
 	// may come later.
 	sequence uint64
@@ -57,6 +57,9 @@ type host struct {
 	// observed is when an attempt was last counted, written when the state was last saved.
 	observed time.Time
 	written  time.Time
+	// in is Hosts.accepting or Hosts.others, at the place there, pending that in Hosts.pending.
+	in          *list.List
+	at, pending *list.Element
 	// saved is closed when the save under way has ended; nil: none is.
 	saved chan struct{}
 	// Accepted deliveries in the minute from minute on, and in the one before.
@@ -70,7 +73,12 @@ type host struct {
 	asExpected inboxForm
 }
 
-const mostHosts = 20_000
+// The bounds of what is remembered of hosts, whose names strangers choose: of those that accept, so
+// that they are known as such, and of all others, which are read again after the TTL anyway.
+const (
+	mostAccepting = 20_000
+	mostOthers    = 8_000
+)
 
 // TTL is the default of how long a state is used without another read.
 const TTL = 5 * time.Second
@@ -142,7 +150,7 @@ func (h *Hosts) next() uint64 {
 
 func (h *Hosts) keep(k *host, s circuit.State, now time.Time, sequence uint64) {
 	k.stored, k.loaded, k.sequence = s, now, sequence
-	h.loads.MoveToBack(k.at)
+	h.place(k)
 	if k.unsaved.plain() && (s.DownSince.After(k.observed) || lasted(k.began, now, h.rules.Window)) {
 		k.unsaved = nil // successes from before an outage, or long ago, do not end it
 	}
@@ -155,25 +163,41 @@ func (h *Hosts) entry(key string, now time.Time) *host {
 	k, ok := h.known[key]
 	if !ok {
 		k = &host{stored: circuit.State{Key: key, Phase: circuit.Healthy}, loaded: now}
-		k.at = h.loads.PushBack(k)
 		h.known[key] = k
+		h.place(k)
 	}
 	return k
 }
 
-// evict forgets hosts above mostHosts: those that were loaded longest ago, and not lately, and of
-// which nothing has to be saved.
+// place moves a host to the end of its list.
+func (h *Hosts) place(k *host) {
+	if k.in != nil {
+		k.in.Remove(k.at)
+	}
+	if k.in = &h.others; !k.accepted.IsZero() {
+		k.in = &h.accepting
+	}
+	k.at = k.in.PushBack(k)
+}
+
 func (h *Hosts) evict(now time.Time) {
-	for range len(h.known) - mostHosts + 1 {
-		k := h.loads.Front().Value.(*host)
+	h.evictFrom(&h.accepting, mostAccepting, now)
+	h.evictFrom(&h.others, mostOthers, now)
+}
+
+// evictFrom forgets the hosts of a list that are above a bound: those that were loaded longest ago,
+// and not lately, and of which nothing has to be saved.
+func (h *Hosts) evictFrom(all *list.List, most int, now time.Time) {
+	for range all.Len() - most + 1 {
+		k := all.Front().Value.(*host)
 		if !lasted(k.loaded, now, h.ttl) {
 			return
 		}
 		if k.saved != nil || !k.unsaved.plain() {
-			h.loads.MoveToBack(k.at)
+			all.MoveToBack(k.at)
 			continue
 		}
-		h.loads.Remove(k.at)
+		all.Remove(k.at)
 		if k.pending != nil {
 			h.pending.Remove(k.pending)
 		}

@@ -125,30 +125,47 @@ func (r *refusing) SaveServer(_ context.Context, s circuit.State) (circuit.State
 	return s, nil
 }
 
-// Strangers choose the hosts, so what is known of them is bounded; who is down and not saved yet
-// is not forgotten.
+// Strangers choose the hosts, so what is known of them is bounded. Neither is forgotten who accepts
+// nor what is not saved yet.
 func TestTheLeastRecentlyLoadedHostsAreForgotten(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	h := New(&table{states: map[string]circuit.State{}}, circuit.Default(), time.Second, func() time.Time { return now }, slog.New(slog.DiscardHandler))
-	h.refused("unsaved.example")
-	h.Observe("first.example", "https://first.example/inbox", outcome.Outcome{Class: outcome.Delivered, Status: 202})
 	const at = 1000
-	for n := range 3 * mostHosts / at {
-		var keys []Keys
-		for i := range at {
-			keys = append(keys, KeysOf(fmt.Sprintf("h%d.example", n*at+i)))
+	load := func(name string, hosts int, each func(string)) {
+		for from := 0; from < hosts; from += at {
+			var keys []Keys
+			for n := range at {
+				keys = append(keys, KeysOf(fmt.Sprintf("%s%d.example", name, from+n)))
+			}
+			if _, err := h.LoadFor(t.Context(), false, keys...); err != nil {
+				t.Fatal(err)
+			}
+			for n := range at {
+				each(fmt.Sprintf("%s%d.example", name, from+n))
+			}
+			now = now.Add(2 * time.Second)
 		}
-		if _, err := h.LoadFor(t.Context(), false, keys...); err != nil {
-			t.Fatal(err)
+	}
+	h.refused("unsaved.example")
+	load("accepts", mostAccepting/2, h.Accepted)
+	load("any", 3*mostOthers, func(string) {})
+	bound := func(most int) {
+		t.Helper()
+		if n := len(h.known); n > most+at || h.accepting.Len()+h.others.Len() != n {
+			t.Errorf("%d hosts are known, %d and %d in the lists, at most %d", n, h.accepting.Len(), h.others.Len(), most+at)
 		}
-		now = now.Add(2 * time.Second)
 	}
-	if n := len(h.known); n > mostHosts+at || h.loads.Len() != n {
-		t.Errorf("%d hosts are known and %d in the order of loads, at most %d", n, h.loads.Len(), mostHosts+at)
-	}
-	for host, want := range map[string]bool{"unsaved.example": true, "first.example": false, "h0.example": false, fmt.Sprintf("h%d.example", 3*mostHosts-1): true} {
+	bound(mostAccepting/2 + mostOthers)
+	for host, want := range map[string]bool{"unsaved.example": true, "accepts0.example": true, "any0.example": false, fmt.Sprintf("any%d.example", 3*mostOthers-1): true} {
 		if _, known := h.known[circuit.HostKey(host)]; known != want {
 			t.Errorf("%s is known: %t, want %t", host, known, want)
 		}
 	}
+	load("more", 2*mostAccepting, h.Accepted)
+	bound(mostAccepting + mostOthers)
+	for range 2 {
+		h.refused("accepts0.example")
+		load("last", mostOthers, h.refused)
+	}
+	bound(mostAccepting + 4*mostOthers) // what is not saved stays
 }

@@ -133,6 +133,7 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	before := h.view(key, now)
 	if o.Failures > 0 {
 		k.accepted = time.Time{}
+		h.place(k)
 	}
 	if k.observed = now; o.Accepted > 0 {
 		k.tookAt = now

@@ -20,6 +20,7 @@ func (h *Hosts) Accepted(name string) {
 	}
 	k.count++
 	k.accepted = now
+	h.place(k)
 }
 
 // Proven reports whether a host has accepted a delivery of this process lately, and failed none
