@@ -146,11 +146,13 @@ func New(c Config) *Engine {
 	}
 }
 
-// Ready waits while outcomes cannot be recorded. Receivers of messages call it first.
-func (e *Engine) Ready(ctx context.Context) {
+// Ready waits while outcomes cannot be recorded, and while many messages of a queue wait for memory.
+// Receivers of messages call it first.
+func (e *Engine) Ready(ctx context.Context, from queue.Name) {
 	for e.kept.closed() && ctx.Err() == nil {
 		e.kept.await(ctx, keptRenewal)
 	}
+	e.schedulers.Of(from).Room(ctx)
 }
 
 // Stop says that the process is about to end. Messages that no queue takes back are not tried

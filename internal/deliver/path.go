@@ -77,6 +77,7 @@ func (v *invocation) deliver(ctx context.Context, w intake.Work) (intake.Disposi
 	if err := v.decide(ctx, u); err != nil {
 		return intake.Disposition{}, err
 	}
+	v.admission.Keep(ticket, len(u.due()))
 	if !u.needsClaim() {
 		return executor{v}.parkUnrecorded(ctx, u)
 	}

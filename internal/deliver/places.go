@@ -55,16 +55,11 @@ func (v *invocation) takeUp(ctx context.Context, w intake.Work) (*admission.Tick
 // not be made.
 func (v *invocation) outcomes(ctx context.Context, u *unit) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
-		var due []*job
-		for _, j := range u.jobs {
-			if j.due() {
-				due = append(due, j)
-			}
-		}
+		due := u.due()
+		v.admission.Keep(u.ticket, len(due))
 		if len(due) == 0 {
 			return
 		}
-		v.admission.Pass(u.ticket, len(u.d.Targets)-len(due))
 		results := make(chan *job, len(due))
 		try := u.route.Sender.Prepare(ctx, u.a)
 		entered := make([]*admission.Attempt, len(due))

@@ -125,6 +125,16 @@ func (u *unit) leaves(j *job) bool {
 // due reports whether j is to be attempted, or was attempted and is not classified.
 func (j *job) due() bool { return j.verdict == (verdict.Attempt{}) }
 
+// due are the targets that are to be attempted.
+func (u *unit) due() (due []*job) {
+	for _, j := range u.jobs {
+		if j.due() {
+			due = append(due, j)
+		}
+	}
+	return due
+}
+
 func (u *unit) one(j *job, generation int) message.Delivery {
 	d := message.Delivery{
 		Chunk: u.d.Chunk, Position: j.position, Targets: []activity.Target{j.target},

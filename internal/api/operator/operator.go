@@ -50,10 +50,11 @@ type Services struct {
 type handlers struct {
 	Services
 	readers chan struct{} // those that wait for an event
+	seen    *lastTrouble
 }
 
 func Routes(s Services) []api.Route {
-	h := handlers{s, make(chan struct{}, mostWaiting)}
+	h := handlers{s, make(chan struct{}, mostWaiting), new(lastTrouble)}
 	return []api.Route{
 		route("GET /v1/activities", h.listActivities),
 		route("POST /v1/activities/cancel", h.cancelActivities),

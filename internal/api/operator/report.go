@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -59,7 +60,10 @@ func (h handlers) report(ctx context.Context, days int) (client.Stats, error) {
 		r.Days, err = h.days(gctx, now, days)
 		return err
 	})
-	g.Go(func() error { return h.trouble(gctx, &r) })
+	g.Go(func() (err error) {
+		r.Servers, r.Unhealthy, r.More, err = h.seen.trouble(gctx, h)
+		return err
+	})
 	g.Go(func() error { return h.depthOfOutbox(gctx, &r) })
 	g.Go(func() error {
 		all, err := h.Webhooks.Webhooks(gctx)
@@ -144,6 +148,30 @@ func (h handlers) days(ctx context.Context, now time.Time, n int) ([]client.Day,
 		return nil, fmt.Errorf("read counts: %w", err)
 	}
 	return days, nil
+}
+
+// lastTrouble is the last answer of handlers.trouble. A process with 20,000 servers that are down
+// takes a second of the processor for one; monitors and pages that ask for it all the time must
+// not delay deliveries. So an answer is used for ten times as long as it took.
+type lastTrouble struct {
+	mu     sync.Mutex
+	until  time.Time
+	report client.Stats
+}
+
+const troubleShare = 10
+
+func (l *lastTrouble) trouble(ctx context.Context, h handlers) (servers map[string]int, unhealthy []client.Trouble, more bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if begin := time.Now(); begin.After(l.until) {
+		r := client.Stats{Servers: map[string]int{}, Unhealthy: []client.Trouble{}}
+		if err := h.trouble(ctx, &r); err != nil {
+			return nil, nil, false, err
+		}
+		l.report, l.until = r, time.Now().Add(troubleShare*time.Since(begin))
+	}
+	return l.report.Servers, l.report.Unhealthy, l.report.More, nil
 }
 
 // trouble counts the servers that are not healthy and lists the worst.

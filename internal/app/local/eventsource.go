@@ -28,8 +28,9 @@ type Mapping struct {
 	// Timeout of one call of the handler, like the Lambda function's.
 	Timeout time.Duration
 	Handler Handler
-	// Ready, if not nil, waits before each receive while the handler takes nothing.
-	Ready func(context.Context)
+	// Ready, if not nil, waits before each receive while the handler takes nothing more of the
+	// queue.
+	Ready func(context.Context, queue.Name)
 	Log   *slog.Logger
 }
 
@@ -69,7 +70,7 @@ func (m Mapping) receive(ctx context.Context, permits chan struct{}, under *sync
 			return
 		}
 		if m.Ready != nil {
-			m.Ready(ctx)
+			m.Ready(ctx, m.Name)
 		}
 		batch, err := m.Queue.Receive(ctx, queue.ReceiveOptions{Max: n, Wait: pollWait})
 		release(permits, n-len(batch))

@@ -37,7 +37,7 @@ type Services struct {
 	Deliver     Handler
 	HealthCheck func(context.Context) error
 	// Ready is Mapping.Ready of all queues.
-	Ready func(context.Context)
+	Ready func(context.Context, queue.Name)
 }
 
 // Options of a server.

@@ -277,10 +277,30 @@ func (s *Scheduler) Take(ctx context.Context, activity, sender string, recipient
 	return nil, false
 }
 
-// Pass gives back the memory of n recipients that will not wait.
-func (s *Scheduler) Pass(t *Ticket, n int) {
-	if t != nil && n > 0 {
-		s.act(s.change(func(time.Duration) { s.plan.pass(t, n) }), false)
+// mostTickets bounds the messages that wait for memory.
+const mostTickets = 256
+
+// Room waits while mostTickets messages or more wait for memory, before another is received.
+func (s *Scheduler) Room(ctx context.Context) {
+	for s.crowded() && ctx.Err() == nil {
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *Scheduler) crowded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := &s.plan.memory
+	return m.idle.Len()+m.busy.Len()+m.large.Len() >= mostTickets
+}
+
+// Keep gives back the memory of all but n recipients: the others will not wait.
+func (s *Scheduler) Keep(t *Ticket, n int) {
+	if t != nil {
+		s.act(s.change(func(time.Duration) { s.plan.pass(t, max(0, t.left-n)) }), false)
 	}
 }
 

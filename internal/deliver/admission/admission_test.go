@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,6 +161,44 @@ func TestMessagesAreReceivedAsLongAsThereIsMemory(t *testing.T) {
 		if n["done"] < 2 || n["done"] == 7 || n["begun"] > 0 {
 			t.Errorf("what became of 7 attempts: %v", n)
 		}
+	})
+}
+
+// With hosts that fail faster than their outcomes are recorded, 2,000 messages waited for memory in
+// memory, 100 MB of them.
+func TestFewMessagesWaitForMemoryInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Bounds{Places: 8, Waiting: 8}, time.Now)
+		first, ok := s.Take(t.Context(), "a", "", 16, 0)
+		if !ok {
+			t.Fatal("no memory")
+		}
+		var received atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		var under sync.WaitGroup
+		under.Go(func() {
+			for s.Room(ctx); ctx.Err() == nil; s.Room(ctx) {
+				n := received.Add(1)
+				under.Go(func() {
+					if got, ok := s.Take(ctx, fmt.Sprint(n), "", 1, 0); ok {
+						time.Sleep(time.Second) // virtual
+						s.End(got)
+					}
+				})
+				synctest.Wait()
+			}
+		})
+		time.Sleep(time.Minute) // virtual
+		if n := received.Load(); n != mostTickets {
+			t.Errorf("%d messages were received while none got memory, want %d", n, mostTickets)
+		}
+		s.Keep(first, 0)
+		time.Sleep(time.Minute) // virtual
+		if n := received.Load(); n < 5*mostTickets/2 {
+			t.Errorf("%d messages were received in the minute in which there was memory", n)
+		}
+		stop()
+		under.Wait()
 	})
 }
 

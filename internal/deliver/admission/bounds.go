@@ -103,6 +103,7 @@ const (
 	protocolPlaces
 	allWaiting
 	largeWaiting
+	messagesWaiting
 )
 
 type row struct {
@@ -165,6 +166,11 @@ var table = [...]row{
 		"bytes of large messages", "Bounds.Bytes, and a quarter more for senders of whom no large message is in memory",
 		"large messages wait, a quarter of Bytes of them; the rest goes back to its queue",
 		"memory; small messages need none of it, so that large ones do not keep them from being received",
+		"",
+	},
+	messagesWaiting: {
+		"messages that wait for any of this memory", "mostTickets, of a process that asks for Room", "no message is received",
+		"each takes some 40 KB; and only on the queue can one whose sender sends little overtake them",
 		"",
 	},
 }

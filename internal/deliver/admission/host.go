@@ -139,7 +139,7 @@ func (p *plan) host(a *Attempt, now time.Duration) *host {
 	}
 	s.hosts++
 	h := &host{
-		bound: newBound(), name: a.Host, site: s, class: others, seen: now, held: nothing, at: -1, inboxes: map[string]*inbox{},
+		bound: newBound(), name: a.Host, site: s, class: others, seen: now, held: nothing, at: -1,
 		window: p.b.PerHost, mostWindow: p.b.PerHostMost,
 	}
 	p.hosts[a.Host] = h
@@ -173,6 +173,9 @@ func (h *host) push(a *Attempt) {
 	i, ok := h.inboxes[a.Inbox]
 	if !ok {
 		i = &inbox{key: a.Inbox}
+		if h.inboxes == nil {
+			h.inboxes = map[string]*inbox{}
+		}
 		h.inboxes[a.Inbox] = i
 	}
 	// An attempt that came back has waited before.
@@ -211,6 +214,9 @@ func (i *inbox) together() {
 func (h *host) drop(i *inbox) {
 	if i.under == 0 && i.waiting.Len() == 0 {
 		delete(h.inboxes, i.key)
+	}
+	if len(h.inboxes) == 0 {
+		h.inboxes = nil // an empty map keeps its memory
 	}
 }
 
