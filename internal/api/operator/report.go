@@ -60,8 +60,9 @@ func (h handlers) report(ctx context.Context, days int) (client.Stats, error) {
 		r.Days, err = h.days(gctx, now, days)
 		return err
 	})
-	g.Go(func() (err error) {
-		r.Servers, r.Unhealthy, r.More, err = h.seen.trouble(gctx, h)
+	g.Go(func() error {
+		last, err := h.seen.get(func(r *client.Stats) error { return h.trouble(gctx, r) })
+		r.Servers, r.Unhealthy, r.More = last.Servers, last.Unhealthy, last.More
 		return err
 	})
 	g.Go(func() error { return h.depthOfOutbox(gctx, &r) })
@@ -150,9 +151,9 @@ func (h handlers) days(ctx context.Context, now time.Time, n int) ([]client.Day,
 	return days, nil
 }
 
-// lastTrouble is the last answer of handlers.trouble. A process with 20,000 servers that are down
-// takes a second of the processor for one; monitors and pages that ask for it all the time must
-// not delay deliveries. So an answer is used for ten times as long as it took.
+// lastTrouble is the last answer of handlers.trouble. With 20,000 servers that are down one takes a
+// second of the processor, and monitors and pages that ask all the time must not delay
+// deliveries. So an answer is used for troubleShare times as long as it took.
 type lastTrouble struct {
 	mu     sync.Mutex
 	until  time.Time
@@ -161,17 +162,20 @@ type lastTrouble struct {
 
 const troubleShare = 10
 
-func (l *lastTrouble) trouble(ctx context.Context, h handlers) (servers map[string]int, unhealthy []client.Trouble, more bool, err error) {
+func (l *lastTrouble) get(look func(*client.Stats) error) (client.Stats, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if begin := time.Now(); begin.After(l.until) {
-		r := client.Stats{Servers: map[string]int{}, Unhealthy: []client.Trouble{}}
-		if err := h.trouble(ctx, &r); err != nil {
-			return nil, nil, false, err
-		}
-		l.report, l.until = r, time.Now().Add(troubleShare*time.Since(begin))
+	begin := time.Now()
+	if !begin.After(l.until) {
+		return l.report, nil
 	}
-	return l.report.Servers, l.report.Unhealthy, l.report.More, nil
+	r := client.Stats{Servers: map[string]int{}, Unhealthy: []client.Trouble{}}
+	if err := look(&r); err != nil {
+		return client.Stats{}, err
+	}
+	end := time.Now()
+	l.report, l.until = r, end.Add(troubleShare*end.Sub(begin))
+	return r, nil
 }
 
 // trouble counts the servers that are not healthy and lists the worst.
