@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -46,5 +47,48 @@ func TestTheMemoryOfTheCgroupIsRespected(t *testing.T) {
 				t.Errorf("the log says %q", &b)
 			}
 		})
+	}
+}
+
+func TestTheMemoryLimitFollowsWhatLives(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		live uint64
+		most int64
+		want int64
+	}{
+		{0, math.MaxInt64, enough},
+		{60 * mib, math.MaxInt64, enough},
+		{200 * mib, math.MaxInt64, 272 * mib},
+		{200 * mib, 256 * mib, 256 * mib},
+		{0, 100 * mib, 100 * mib},
+	} {
+		if got := limitFor(c.live, c.most); got != c.want {
+			t.Errorf("the limit is %d MiB where %d live and %d are allowed, want %d", got/mib, c.live/mib, c.most/mib, c.want/mib)
+		}
+	}
+}
+
+// The collector runs, and each of its runs calls.
+func TestEachCollectionIsNoticed(t *testing.T) {
+	noticed := make(chan struct{}, 100)
+	afterEachCollection(func() {
+		select {
+		case noticed <- struct{}{}:
+		default:
+		}
+	})
+	for range 3 {
+		runtime.GC()
+		<-noticed
+	}
+}
+
+func TestAMemoryLimitOfTheUserIsLeftAlone(t *testing.T) {
+	before := debug.SetMemoryLimit(math.MaxInt64)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	t.Setenv("GOMEMLIMIT", "1GiB")
+	if spareMemory(); debug.SetMemoryLimit(-1) != math.MaxInt64 {
+		t.Error("the limit was changed")
 	}
 }
