@@ -127,6 +127,44 @@ func TestAColdBatchFailsNoHealthyServer(t *testing.T) {
 	}
 }
 
+// TestABatchOfHostsThatRefuseTakesLittleMemory: full batches for 500 new hosts, at the function's
+// default size of 512 MB, until all circuits are open.
+func TestABatchOfHostsThatRefuseTakesLittleMemory(t *testing.T) {
+	long.Only(t, "2,500 attempts with 0.29 of a processor")
+	t.Parallel()
+	s := newSite(t)
+	s.deliver.Memory, s.deliver.Share = 512, 512./cost.MemoryPerCore
+	urls := make([]string, batch)
+	for i := range urls {
+		urls[i] = fmt.Sprintf("http://127.80.%d.%d:1/inbox", i>>8, i&255) // nothing listens there
+	}
+	for range 5 {
+		s.submit(urls...)
+	}
+	for range 6 { // expansions, five tries of each
+		s.work()
+		s.aws.advance(10 * time.Minute)
+	}
+	peak, err := s.function("DeliverFunction").PeakMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers, _, err := store.New(s.aws.engine.Table(), time.Now).ListServers(t.Context(), "", 2*batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := 0
+	for _, one := range servers {
+		if one.Phase != circuit.Healthy {
+			down++
+		}
+	}
+	t.Logf("%d MiB for 5 × %d attempts; %d hosts are down", peak>>20, batch, down)
+	if peak > 128<<20 || down < batch {
+		t.Errorf("%d MiB, at most 128, and %d hosts of %d are known to be down", peak>>20, down, batch)
+	}
+}
+
 // TestMeasureSizes prints what a batch takes and costs at several sizes of the deliver
 // function, for docs/costs.md: run it on a machine that does nothing else.
 func TestMeasureSizes(t *testing.T) {
