@@ -30,8 +30,8 @@ func (p *process) worker(n queue.Name, number int) {
 // mapping connects the process to a queue, with up to messages messages under way.
 func (p *process) mapping(n queue.Name, messages int) local.Mapping {
 	return local.Mapping{
-		Queue: p.ports.Queue(n), Name: n, BatchSize: topology.Of(n).BatchSize, Messages: messages,
-		Timeout: topology.Deliver.Timeout, Handler: p.work, Log: slog.New(slog.DiscardHandler),
+		Queue: settled{p.ports.Queue(n), p}, Name: n, BatchSize: topology.Of(n).BatchSize, Messages: messages,
+		Timeout: topology.Deliver.Timeout, Handler: p.handle, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -60,6 +60,7 @@ func (p *process) schedule() {
 		run := func() error {
 			ctx, cancel := context.WithTimeout(as(context.Background(), p.spec.Name+"/schedule"), topology.HealthCheck.Timeout)
 			defer cancel()
+			defer p.begins(runs, 1)()
 			return p.check(ctx)
 		}
 		if p.scenario.Overlap {

@@ -1,5 +1,11 @@
 package simulation
 
+import (
+	"time"
+
+	"fedpost/internal/healthcheck"
+)
+
 // What things may cost. Each is a promise of the design, or a round number above what was measured
 // in stories without defects.
 const (
@@ -37,3 +43,30 @@ func (s *sim) spent() int {
 	}
 	return spent
 }
+
+// What the memory of a process may have.
+const (
+	// mostGoroutines of a process beside those of what is under way: 4 pollers for each of 4 queues,
+	// and a few that begin or end.
+	mostGoroutines = 32
+	// mostSaves of states of hosts are under way at once.
+	mostSaves = 64
+	// mostResting entries of a map, list, slice or channel while nothing is under way, unless it
+	// remembers what is merely known.
+	mostResting = 16
+	// entriesEach is for each message under way: it has up to 100 recipients.
+	entriesEach = 100
+	// mostLogged events are remembered of the logs.
+	mostLogged = 10_000
+)
+
+// goroutinesEach is how many goroutines each of what is under way may have.
+var goroutinesEach = [works]int{messages: 2, attempts: 2, requests: 8, runs: healthcheck.DefaultProbes + 24, saves: 1}
+
+// When the memory is looked at: a process rests if nothing was under way for restAfter. One that
+// rests is looked at again after lookEvery, any after lookSteps, as that takes time.
+const (
+	restAfter = 5 * time.Minute
+	lookEvery = 48 * time.Hour
+	lookSteps = 4096
+)

@@ -179,6 +179,7 @@ func (s *sim) call(actor, method, path, body string) (int, string) {
 	w := httptest.NewRecorder()
 	began, done := time.Now(), false
 	s.goes(func() {
+		defer p.begins(requests, 1)()
 		p.api.ServeHTTP(w, r)
 		done = true
 	})

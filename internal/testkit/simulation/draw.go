@@ -64,6 +64,7 @@ func Draw(seed uint64) Scenario {
 	d.comebacks()
 	d.sipher()
 	d.bystanders()
+	d.multitudes()
 	slices.SortStableFunc(d.Acts, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	return d.Scenario
 }

@@ -175,6 +175,11 @@ func (s *sim) checkEnd() {
 			s.fail("left", "the agenda is left with %s", task.PK)
 		}
 	}
+	for _, spec := range s.scenario.Processes {
+		if p := s.processes[spec.Name]; !p.dead.Load() {
+			p.look(p.rests())
+		}
+	}
 	s.checkChecks()
 	s.checkBatches()
 	s.checkFeed()

@@ -26,6 +26,7 @@ var named = regexp.MustCompile(`"sim":(\d+),`)
 // RoundTrip implements http.RoundTripper.
 func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
 	p, ctx := n.p, r.Context()
+	defer p.begins(attempts, 1)()
 	var body []byte
 	if r.Body != nil {
 		var err error

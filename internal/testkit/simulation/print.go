@@ -50,8 +50,14 @@ func (r Result) head() []string {
 	if sc.Overlap || sc.Latency.Typical > 0 {
 		add("scheduled runs overlap: %t; calls take %s", sc.Overlap, sc.Latency.Typical)
 	}
+	alike := map[string][]string{} // hosts without anything else, by their phases
 	for _, s := range sc.Servers {
 		says := phasesString(s.Phases)
+		if s.plain() {
+			if alike[says] = append(alike[says], s.Host); len(alike[says]) > 1 {
+				continue
+			}
+		}
 		if s.Rate > 0 {
 			says += fmt.Sprintf(", at most %d a minute", s.Rate)
 		}
@@ -67,7 +73,17 @@ func (r Result) head() []string {
 			add("%s%s: accepts%s", s.Host, path, phasesString(s.Inboxes[path]))
 		}
 	}
+	for _, says := range slices.Sorted(maps.Keys(alike)) {
+		if hosts := alike[says]; len(hosts) > 1 {
+			add("as %s: %s", hosts[0], strings.Join(hosts[1:], ", "))
+		}
+	}
 	return all
+}
+
+// plain reports whether the phases of a server are all that there is to say of it.
+func (s Server) plain() bool {
+	return s.Rate == 0 && !s.Strict && s.Sipher == nil && len(s.Inboxes) == 0
 }
 
 func phasesString(ps []Phase) string {

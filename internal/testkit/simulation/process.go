@@ -34,6 +34,8 @@ type process struct {
 	check func(context.Context) error
 	// troubled is until when a call went wrong or took long.
 	troubled time.Time
+	load     load
+	keeps    keeps
 }
 
 // plainSealer seals nothing: what is simulated is not cryptography.
@@ -92,6 +94,7 @@ func (p *process) assemble(c config.Local) {
 	p.must(err)
 	p.api, p.check = handler, checks.Run
 	p.work = worker.Handle
+	p.keeps = keepsOf(worker, handler, checks)
 }
 
 func (p *process) must(err error) {
@@ -173,6 +176,9 @@ func (p *process) Intercept(ctx context.Context, c faults.Call, act func(faults.
 		return err
 	}
 	h := &held{Call: c, ctx: ctx, actor: actorOf(ctx), proc: p, at: time.Now()}
+	if h.actor == "" {
+		defer p.begins(saves, 1)()
+	}
 	if c.Op == "Receive" {
 		// A receive waits for something to receive, as a long poll does.
 		h.when = func() time.Time { return p.engine.Receivable(queue.Name(c.Target)) }

@@ -24,7 +24,8 @@
 // Promises are checked as soon as that is possible: doubles and order when a server
 // accepts, gaps in records seconds later, the state of a recipient when its
 // servers' troubles allow it to be finished (expect), what is left at the end, and
-// the costs.
+// the costs. Goroutines are counted at each call (load), and what the maps, lists and
+// channels of a process have, from time to time (entries, keeps).
 //
 // A new test is seldom a Test function. Four ways, from the cheapest:
 //
@@ -101,7 +102,12 @@ type sim struct {
 	back      time.Duration // by how much the clocks of all processes are set back
 	began     time.Time
 	all       sync.WaitGroup
-	failed    atomic.Bool
+	// actors are our own goroutines, others those that were there before the story.
+	actors atomic.Int64
+	others int
+	names  int  // that a process may know
+	load   load // of all processes
+	failed atomic.Bool
 }
 
 // Run runs the story of a scenario. It must not run beside other tests, because it replaces the
@@ -146,6 +152,7 @@ func run(t *testing.T, sc Scenario) Result {
 		}
 	}
 	s.prepare(t)
+	s.others, s.names = runtime.NumGoroutine(), sc.names()
 	for _, spec := range sc.Processes {
 		p := s.start(spec, 0)
 		s.processes[spec.Name] = p
@@ -164,6 +171,8 @@ func run(t *testing.T, sc Scenario) Result {
 	s.explainAll()
 	end := s.began.Add(s.end())
 	s.scheduler.run(end, func() {
+		s.checkGoroutines()
+		s.checkMemory()
 		if s.failed.Load() {
 			s.over.Store(true)
 		}
@@ -185,7 +194,13 @@ func run(t *testing.T, sc Scenario) Result {
 }
 
 // goes starts an actor.
-func (s *sim) goes(f func()) { s.all.Go(f) }
+func (s *sim) goes(f func()) {
+	s.actors.Add(1)
+	s.all.Go(func() {
+		defer s.actors.Add(-1)
+		f()
+	})
+}
 
 func queueConfigs() map[queue.Name]queue.Config {
 	m := map[queue.Name]queue.Config{}

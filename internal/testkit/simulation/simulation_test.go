@@ -22,6 +22,7 @@ var (
 	promise = flag.String("simulate.only", "", "the kinds of promises to look at, such as doubled,lost")
 	shrink  = flag.Duration("simulate.shrink", 2*time.Minute, "how long TestSimulate shortens a story")
 	beside  = flag.Bool("simulate.bystanders", false, "run stories of bystanders only")
+	many    = flag.Bool("simulate.multitudes", false, "run stories of hundreds of hosts in trouble only")
 	hostile = flag.Bool("simulate.hostile", false, "run stories of servers that go from one refusal to the next")
 	upgrade = flag.Bool("simulate.upgrade", false, "begin with processes of the build before")
 	calls   = flag.Bool("simulate.calls", false, "tell every call of the shortened story, too")
@@ -39,7 +40,9 @@ var (
 	upgradeSeeds = []uint64{2, 56, 96, 0, 29, 39, 47, 72, 81, 91, 97, 101}
 	hostileSeeds = long.Pick([]uint64{6196}, []uint64{6196, 6208, 7090})
 	// bystanderSeeds are stories of working hosts beside others, of each kind.
-	bystanderSeeds  = []uint64{24, 26, 324, 21, 255, 269, 335, 242, 448, 145, 189, 73}
+	bystanderSeeds = []uint64{24, 26, 324, 21, 255, 269, 335, 242, 448, 145, 189, 73}
+	// multitudeSeeds are stories of hundreds of hosts that answer 503, garbage, or 401 to functions.
+	multitudeSeeds  = long.Pick([]uint64{17}, []uint64{17, 5, 22})
 	longRegressions = []uint64{731900554466, 990000000021, 880133, 700110, 900148, 930012, 1085452003311, 77120196, 20270000001, 20001383, 20600000186, 20292000012, 20600000080, 920037, 20269000022, 683131326628, 332922138030, 1009086793703, 392752837092, 770047}
 )
 
@@ -60,6 +63,9 @@ func TestSimulation(t *testing.T) {
 	}
 	for _, seed := range hostileSeeds {
 		check(t, hostileOf(seed))
+	}
+	for _, seed := range multitudeSeeds {
+		check(t, multitudeOf(seed))
 	}
 	for _, seed := range long.Pick(fixed[:2], append(fixed[:3:3], 639826298335)) {
 		check(t, Draw(seed).On(queue.FIFO))
@@ -111,6 +117,8 @@ func TestSimulate(t *testing.T) {
 		switch {
 		case *beside:
 			sc = bystandersOf(seed)
+		case *many:
+			sc = multitudeOf(seed)
 		case *hostile:
 			sc = hostileOf(seed)
 		case seed%4 == 3:

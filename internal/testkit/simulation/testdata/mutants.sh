@@ -18,6 +18,8 @@
 # registers again. stale sends replaced versions, half sends a batch as two messages, retry
 # includes recipients that have accepted, throttle holds the host for a pause of one inbox, budget
 # opens no circuit after requests in vain. kept, share, spare, line, pace and every change the scheduler.
+# flush has, after each message, a goroutine for each host of which something has to be saved;
+# pending never forgets these hosts, drop no inbox that ever had an attempt.
 set -euo pipefail
 cd "$(git rev-parse --show-toplevel)"
 here=$PWD/internal/testkit/simulation/testdata
@@ -39,7 +41,7 @@ simulate() {
 }
 
 missed=0
-for defect in "${@:-B1 B2 B3 B4 B5 B6 B7 B8 B10 B11 B12 B13 B14 B18.409 B18.close B18.ack B18.stranger B18.502 B18.limit B18.again B26 stale half retry throttle budget kept share spare line pace every}"; do
+for defect in "${@:-B1 B2 B3 B4 B5 B6 B7 B8 B10 B11 B12 B13 B14 B18.409 B18.close B18.ack B18.stranger B18.502 B18.limit B18.again B26 stale half retry throttle budget kept share spare line pace every flush pending drop}"; do
 	for one in $defect; do
 		at=$from
 		while ((at < from + seeds)); do
