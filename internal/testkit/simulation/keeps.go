@@ -24,7 +24,7 @@ func keepsOf(roots ...any) keeps {
 // package, as strangers choose the hosts; a story has far fewer.
 var remembered = []string{
 	"admission.plan.hosts", "admission.plan.sites", "bodies.Bodies.of", "bodies.Bodies.old",
-	"cache.Hosts.known", "cache.Hosts.loads", "cache.host.unsaved", "keys.cache[",
+	"cache.Hosts.known", "cache.Hosts.accepting", "cache.Hosts.others", "cache.host.in", "cache.host.unsaved", "keys.cache[",
 	"peers.Discovery.failures", "peers.RateLimit.free", "peers.callbacks.targets", "peers.directory.servers",
 	"queue.FairOrder.last", "ratelimit.Stash.slots", "stats.Tally.days",
 }
