@@ -138,3 +138,41 @@ func TestAStrangerWhoTeachesTheWholeHostASignatureFormCostsOneRequest(t *testing
 		}
 	}
 }
+
+// Actors name their shared inbox themselves, so a stranger may name his inbox at a host as that of
+// two accounts. It teaches the host nothing where others were seen to take the form that it refuses;
+// where it does, the first that refuses the form ends that for a week.
+func TestAStrangerWhoCallsHisInboxTheSharedOneCostsOneRequest(t *testing.T) {
+	honest := []string{"/a", "/b", "/c", sharedPath}
+	for name, seen := range map[string]bool{"others were seen": true, "nobody was seen": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newSigned(t, append(honest, "/stranger")...)
+			for _, path := range honest {
+				w.inboxes[path].Takes(httpsign.Cavage)
+			}
+			w.inboxes["/stranger"].Takes(httpsign.RFC9421)
+			want, got := 5*len(honest)+1, 0
+			if seen {
+				w.sends(honest...)
+				want--
+			}
+			for range 5 {
+				for range 2 {
+					w.claims("/stranger")
+					w.Clock.Advance(time.Minute)
+				}
+				got += w.sends(honest...)
+			}
+			if got > want {
+				t.Errorf("%d requests for %d deliveries to others, at most %d", got, 5*len(honest), want)
+			}
+		})
+	}
+}
+
+// claims sends to an inbox that actors call their shared one.
+func (w signed) claims(path string) {
+	a := w.Activity("Create")
+	a.KeyID = fediverse.RSAKeyID
+	w.protocol.Prepare(w.T.Context(), a)(w.T.Context(), activity.Target{Inbox: "https://many.example" + path, Stands: 2, Shared: true}, 1)
+}

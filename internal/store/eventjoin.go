@@ -21,8 +21,9 @@ const mostJoined = 25
 // joinTime bounds one transaction.
 const joinTime = 5 * time.Second
 
-// joined is a change that waits to be written with an event.
+// joined is a change that waits to be written with an event, for as long as its caller does.
 type joined struct {
+	ctx   context.Context
 	op    table.Op
 	event events.Event
 	done  chan error // of one element
@@ -37,7 +38,7 @@ type joining struct {
 
 // join writes an item and its event, together with others that wait.
 func (s *Store) join(ctx context.Context, log int, op table.Op, e events.Event) error {
-	c, j := &joined{op: op, event: e, done: make(chan error, 1)}, &s.joins[log]
+	c, j := &joined{ctx: ctx, op: op, event: e, done: make(chan error, 1)}, &s.joins[log]
 	j.mu.Lock()
 	j.waits = append(j.waits, c)
 	if !j.writing {
@@ -76,6 +77,9 @@ func (j *joining) next() (all []*joined) {
 	keys := map[table.Key]bool{}
 	j.waits = slices.DeleteFunc(j.waits, func(c *joined) bool {
 		key := c.op.Put.Key
+		if c.ctx.Err() != nil {
+			return true // nobody waits for it any more, perhaps since a process was frozen
+		}
 		if keys[key] || len(all) == mostJoined {
 			return false
 		}
@@ -103,6 +107,12 @@ func (s *Store) appendJoined(ctx context.Context, log int, all []*joined) (left 
 			all[at].done <- err
 			return slices.Delete(all, at, at+1)
 		}
+	}
+	if len(all) > 1 && (errors.Is(err, table.ErrInvalid) || errors.Is(err, table.ErrTooLarge)) {
+		for _, c := range all { // the fault is that of one
+			s.appendJoined(ctx, log, []*joined{c})
+		}
+		return nil
 	}
 	for _, c := range all {
 		c.done <- err

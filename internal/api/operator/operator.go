@@ -54,7 +54,7 @@ type handlers struct {
 }
 
 func Routes(s Services) []api.Route {
-	h := handlers{s, make(chan struct{}, mostWaiting), new(lastTrouble)}
+	h := handlers{s, make(chan struct{}, mostWaiting), &lastTrouble{lock: make(chan struct{}, 1)}}
 	return []api.Route{
 		route("GET /v1/activities", h.listActivities),
 		route("POST /v1/activities/cancel", h.cancelActivities),

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -61,7 +60,7 @@ func (h handlers) report(ctx context.Context, days int) (client.Stats, error) {
 		return err
 	})
 	g.Go(func() error {
-		last, err := h.seen.get(func(r *client.Stats) error { return h.trouble(gctx, r) })
+		last, err := h.seen.get(gctx, func(r *client.Stats) error { return h.trouble(gctx, r) })
 		r.Servers, r.Unhealthy, r.More = last.Servers, last.Unhealthy, last.More
 		return err
 	})
@@ -153,18 +152,25 @@ func (h handlers) days(ctx context.Context, now time.Time, n int) ([]client.Day,
 
 // lastTrouble is the last answer of handlers.trouble. With 20,000 servers that are down one takes a
 // second of the processor, and monitors and pages that ask all the time must not delay
-// deliveries. So an answer is used for troubleShare times as long as it took.
+// deliveries. So an answer is used for troubleShare times as long as it took, and oldTrouble at most.
 type lastTrouble struct {
-	mu     sync.Mutex
+	lock   chan struct{} // of one element: who waits for it may go away
 	until  time.Time
 	report client.Stats
 }
 
-const troubleShare = 10
+const (
+	troubleShare = 10
+	oldTrouble   = 30 * time.Second
+)
 
-func (l *lastTrouble) get(look func(*client.Stats) error) (client.Stats, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *lastTrouble) get(ctx context.Context, look func(*client.Stats) error) (client.Stats, error) {
+	select {
+	case l.lock <- struct{}{}:
+		defer func() { <-l.lock }()
+	case <-ctx.Done():
+		return client.Stats{}, ctx.Err()
+	}
 	begin := time.Now()
 	if !begin.After(l.until) {
 		return l.report, nil
@@ -174,7 +180,7 @@ func (l *lastTrouble) get(look func(*client.Stats) error) (client.Stats, error) 
 		return client.Stats{}, err
 	}
 	end := time.Now()
-	l.report, l.until = r, end.Add(troubleShare*end.Sub(begin))
+	l.report, l.until = r, end.Add(min(troubleShare*end.Sub(begin), oldTrouble))
 	return r, nil
 }
 

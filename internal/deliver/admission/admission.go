@@ -294,7 +294,7 @@ func (s *Scheduler) crowded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := &s.plan.memory
-	return m.idle.Len()+m.busy.Len()+m.large.Len() >= mostTickets
+	return m.idle.Len()+m.busy.Len() >= mostTickets // large ones have a bound of their own
 }
 
 // Keep gives back the memory of all but n recipients: the others will not wait.

@@ -202,6 +202,34 @@ func TestFewMessagesWaitForMemoryInMemory(t *testing.T) {
 	})
 }
 
+// Large messages have a bound of their own: those that wait keep no small one from being received.
+func TestLargeMessagesThatWaitLeaveRoom(t *testing.T) {
+	s := New(Bounds{Places: 8, Waiting: 8, Bytes: 1 << 20}, time.Now)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	holder, ok := s.Take(ctx, "first", "", 1, 1<<20)
+	for more := true; more && ok; { // half of Bytes each
+		_, more = s.Take(canceled(t), "more", "", 1, 1<<20)
+	}
+	for range 2 * mostTickets {
+		go s.Take(ctx, "small in bytes", "", 1, 1)
+	}
+	ready := make(chan struct{})
+	go func() { s.Room(t.Context()); close(ready) }()
+	select {
+	case <-ready:
+	case <-time.After(time.Minute):
+		t.Error("nothing is received while large messages wait")
+	}
+	s.End(holder)
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
 // TestAMessageTakesTheRoomThatWasMadeForIt: a look frees a quarter of the memory, and no more for
 // the message that gets it.
 func TestAMessageTakesTheRoomThatWasMadeForIt(t *testing.T) {

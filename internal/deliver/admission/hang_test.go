@@ -171,3 +171,36 @@ func TestQueuesShareSpareAttempts(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// Other queues give spare places back without a word: whoever waits at a queue looks for them, also
+// where fewer places are left than its class may take.
+func TestSparePlacesThatComeBackAreTaken(t *testing.T) {
+	const places = 16
+	for _, taken := range []int{places, places - 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &Schedulers{Bounds: Bounds{Places: places, Spare: places}, Now: time.Now}
+			var fates sync.Map
+			for _, q := range []queue.Name{queue.Low, queue.High} {
+				for i := range 2 * places { // they become prompt
+					s.Of(q).Enter(attempt(fmt.Sprint(i), 0, &fates))
+					time.Sleep(time.Millisecond)
+				}
+			}
+			for i := range taken {
+				s.Of(queue.Low).Enter(attempt(fmt.Sprint(i), 15*time.Second, &fates))
+			}
+			for i := range 2 * places { // its own places and the spare ones
+				s.Of(queue.High).Enter(attempt(fmt.Sprint(i), 2*time.Second, &fates))
+			}
+			time.Sleep(1500 * time.Millisecond)
+			fresh := attempt("new", 100*time.Millisecond, &fates)
+			s.Of(queue.Low).Enter(fresh)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if fate, _ := fates.Load(fresh); fate != "done" {
+				t.Errorf("with %d places taken a host never met waits although the spare places are back: %v", taken, fate)
+			}
+			time.Sleep(time.Minute)
+		})
+	}
+}

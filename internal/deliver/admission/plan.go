@@ -270,7 +270,7 @@ func (p *plan) due() (at time.Duration) {
 	}
 	soonest(p.until)
 	// Other queues give spare ones back without a word.
-	if p.under >= p.b.Places && len(p.waiting[prompt]) > 0 && p.b.Spare > 0 {
+	if p.under+p.b.Places/8 >= p.b.Places && len(p.waiting[prompt])+len(p.waiting[others]) > 0 && p.b.Spare > 0 {
 		soonest(p.looked + lookEvery)
 	}
 	if m := &p.memory; m.waits() {

@@ -99,10 +99,11 @@ func TestStatesThatCannotBeSavedAreTriedSeldomAndToldOnce(t *testing.T) {
 			t.Errorf("%d lines in the log of a minute", lines)
 		}
 		time.Sleep(time.Minute) // virtual
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		if n := h.pending.Len(); n > 0 {
 			t.Errorf("%d hosts are not saved although the table takes them again", n)
 		}
-		synctest.Wait()
 	})
 }
 
@@ -129,7 +130,7 @@ func (r *refusing) SaveServer(_ context.Context, s circuit.State) (circuit.State
 // nor what is not saved yet.
 func TestTheLeastRecentlyLoadedHostsAreForgotten(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	h := New(&table{states: map[string]circuit.State{}}, circuit.Default(), time.Second, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	h := New(&table{states: map[string]circuit.State{}, broken: true}, circuit.Default(), time.Second, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	const at = 1000
 	load := func(name string, hosts int, each func(string)) {
 		for from := 0; from < hosts; from += at {
@@ -168,4 +169,20 @@ func TestTheLeastRecentlyLoadedHostsAreForgotten(t *testing.T) {
 		load("last", mostOthers, h.refused)
 	}
 	bound(mostAccepting + 4*mostOthers) // what is not saved stays
+}
+
+// What a server that accepts nothing has cost is on its way to the table when its message ends: a
+// process that is killed again and again a second later would spend its budget each time.
+func TestAKillSoonAfterwardsForgetsNothingThatAHostHasCost(t *testing.T) {
+	learnt(t, func(t *testing.T, h *Hosts, s *shelf) {
+		for range 3 {
+			h.Observe(anyHost, "https://a.example/inbox", outcome.Outcome{Class: outcome.Unverified, Status: 401})
+		}
+		time.Sleep(2 * time.Second) // virtual: of two saves; no message ends, no timer is set
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if vain := s.states[circuit.HostKey(anyHost)].Vain; vain != 3 {
+			t.Errorf("%d requests are saved of 3 that the host refused", vain)
+		}
+	})
 }

@@ -29,8 +29,9 @@ func (h *Hosts) TookForm(t activity.Target, refused, form string, until time.Tim
 		return
 	}
 	before, accepted := h.view(key, now), k.asExpected == inboxForm{t.Inbox, refused}
+	others := !accepted && k.asExpected.form == refused
 	h.mu.Unlock()
-	taken := circuit.FormTaken{Inbox: t.Inbox, Refused: refused, Form: form, Shared: t.Shared, AcceptedRefused: accepted, Until: until}
+	taken := circuit.FormTaken{Inbox: t.Inbox, Refused: refused, Form: form, Shared: t.Shared && !others, AcceptedRefused: accepted, Until: until}
 	learn := func(s circuit.State) circuit.State { return s.TookForm(h.rules, taken, now) }
 	kind := "form of " + t.Inbox
 	if learn(before).FormOf(t.Inbox, now) == before.FormOf(t.Inbox, now) {

@@ -109,13 +109,18 @@ func (h *Hosts) worthSaving(k *host) bool {
 	now := h.now()
 	after, _, _ := k.unsaved.apply(k.stored, h.rules, now)
 	if after != k.stored {
-		return k.unsaved.hasLessons() || lasted(k.written, now, saveEvery) || after.Vain > k.stored.Vain && !after.AcceptsLately(now) ||
+		return k.unsaved.hasLessons() || lasted(k.written, now, saveEvery) || spends(k.stored, after, now) ||
 			after.Decision(now) != k.stored.Decision(now) || after.InboxesUntil != k.stored.InboxesUntil
 	}
 	if !k.unsaved.plain() && !k.unsaved.hasLessons() {
 		k.unsaved = nil
 	}
 	return k.unsaved.hasLessons()
+}
+
+// spends reports whether a server that accepts nothing has cost more. A kill must not forget that.
+func spends(before, after circuit.State, now time.Time) bool {
+	return after.Vain > before.Vain && !after.AcceptsLately(now)
 }
 
 // hasLessons reports whether u has a lesson, and not only sums of attempts.
@@ -149,7 +154,7 @@ func (h *Hosts) ObserveUnder(key string, o circuit.Observation) {
 	}
 	h.await(k)
 	after := h.view(key, now)
-	if before.Decision(now) != after.Decision(now) || before.InboxesUntil != after.InboxesUntil {
+	if before.Decision(now) != after.Decision(now) || before.InboxesUntil != after.InboxesUntil || spends(before, after, now) {
 		h.begin(key, k)
 	}
 }

@@ -24,8 +24,9 @@ const (
 // FormTaken says that Inbox refused the signature form Refused and then accepted Form.
 type FormTaken struct {
 	Inbox, Refused, Form string
-	// Only the shared inbox of a host, and one that had accepted Refused before, speak for the
-	// host: any other may be a stranger's own program.
+	// Shared says that it is called the shared inbox of its host, and no other inbox there was seen
+	// to accept Refused. Only such a one, and one that had accepted Refused before, speak for
+	// the host: any other may be a stranger's own program.
 	Shared, AcceptedRefused bool
 	// Until is the time until which Form is used, if it is learnt.
 	Until time.Time
@@ -33,15 +34,22 @@ type FormTaken struct {
 
 // TookForm learns from t: for the inbox, and for the host if the inbox speaks for it. A form that was
 // learnt and is now refused is unlearnt at once, so that nobody else is asked in it first. If it was
-// the host's, no inbox but the shared one teaches the host another before FormUntil: one that did so
-// again and again would cost the others a request each time.
+// the host's, only the inbox that refused it may teach the host another before FormUntil, and each
+// learns for itself: one that taught the host again and again would cost the others a request each
+// time, and a stranger may call his inbox a shared one.
 func (s State) TookForm(r Rules, t FormTaken, now time.Time) State {
 	after := s
+	disputed := s.Form == "" && now.Before(s.FormUntil)
+	speaks := !disputed || s.MaybeForm == t.Form
+	t.Shared = t.Shared && speaks
 	after.Forms = s.Forms.took(t, now)
 	if s.FormAt(now) == t.Refused {
 		after.Form = ""
 	}
-	if after = after.hostTook(t, now); after == s {
+	if speaks {
+		after = after.hostTook(t, now)
+	}
+	if after == s {
 		return s
 	}
 	return after.kept(r, now)
@@ -54,9 +62,8 @@ func (s State) hostTook(t FormTaken, now time.Time) State {
 	}
 	since := now.Sub(s.MaybeFormAt)
 	pending := s.MaybeForm != "" && since <= formTogether
-	disputed := s.Form == "" && now.Before(s.FormUntil)
 	switch {
-	case s.FormAt(now) == t.Form, disputed && !t.Shared, pending && since < formApart:
+	case s.FormAt(now) == t.Form, pending && since < formApart:
 	case pending && s.MaybeForm == t.Form && (t.Shared || by == s.MaybeFormBy):
 		s.Form, s.FormUntil = t.Form, t.Until
 		s.MaybeForm, s.MaybeFormBy, s.MaybeFormAt = "", "", time.Time{}
