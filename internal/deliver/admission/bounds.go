@@ -118,7 +118,7 @@ const waits = "it waits; who has held least is next"
 var table = [...]row{
 	allPlaces: {
 		"attempts under way, without the first of each registrable domain at prompt hosts", "Bounds.Places; with those, as many more as the queues of the process have left of Bounds.Spare", waits,
-		"files and memory; prompt hosts of as many domains as Places and Spare, but one, may hang in the same moment, and no other prompt host waits; whatever else hangs, of as many as Spare and an eighth of Places, but one",
+		"files and memory; prompt hosts of as many domains as Places and Spare, but one, may hang in the same moment, and no other prompt host waits; whatever else hangs, of as many as Spare and an eighth of Places, but one; of hosts that hang in several queues, each queue gets its part of Spare",
 		"this process has as many requests under way as it can",
 	},
 	othersPlaces: {
