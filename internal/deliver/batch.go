@@ -61,7 +61,7 @@ func (e *Engine) Handle(ctx context.Context, from queue.Name, batch []queue.Rece
 }
 
 // saveHosts saves what was learnt about hosts: now, if the process may be frozen after the
-// invocation. The deliveries do not wait for that: each has settled its own hosts.
+// invocation. What is parked does not wait for that: its hosts are settled (settleHosts).
 func (e *Engine) saveHosts(ctx context.Context) {
 	if e.Limits.Quiet > 0 {
 		e.Hosts.FlushSoon()

@@ -71,8 +71,8 @@ type Limits struct {
 	// a batch has recipients.
 	InFlight int
 	// PerQueue attempts of all invocations of a queue in this process under way at once, and as
-	// many spare ones of all queues; 0: no bound but InFlight. A process with hundreds of invocations would run out of files without
-	// it.
+	// many spare ones of all queues; 0: no bound but InFlight. A process with hundreds of
+	// invocations would run out of files without it.
 	PerQueue int
 	// PerHost attempts of an invocation at one host at once. Where PerQueue is set, all invocations
 	// share a multiple of it (admission.ForHundreds). Default 8.

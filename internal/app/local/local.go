@@ -22,13 +22,13 @@ import (
 )
 
 // PerQueue is how many deliveries of each queue a process has under way at once at most, beside as
-// many spare ones of all queues together; see Deliveries. Each needs a file and some 60 KB. With fewer, a tenth of 5,000 recipients that
-// hang would take nearly all places.
+// many spare ones of all queues together; see Deliveries. Each needs a file and some 60 KB. With
+// fewer, a tenth of 5,000 recipients that hang would take nearly all places.
 const PerQueue = 768
 
 // Messages is how many messages of each queue a process has in memory. Beside those whose attempts
-// are under way, spare ones included, others wait for a place, are expanded or recorded. With fewer, deliveries to
-// hosts that hang would keep others from being received.
+// are under way, spare ones included, others wait for a place, are expanded or recorded. With fewer,
+// deliveries to hosts that hang would keep others from being received.
 const Messages = 4 * PerQueue
 
 // Services are fedpost's three functions.
