@@ -27,8 +27,15 @@ func multitudeOf(seed uint64) Scenario {
 	d.Latency.Typical = pick(c, 0, 0, 5*time.Millisecond)
 	known := d.known(6, 0)
 	answers := []Answer{
-		{Kind: Refuses}, {Kind: Resets}, {Kind: Says, Status: 500}, {Kind: Says, Status: 503}, {Kind: Rants}, {Kind: Accepts},
-		{Kind: Says, Status: 429, RetryAfter: "60"}, {Kind: Says, Status: 429}, {Kind: Says, Status: 401},
+		{Kind: Refuses},
+		{Kind: Resets},
+		{Kind: Says, Status: 500},
+		{Kind: Says, Status: 503},
+		{Kind: Rants},
+		{Kind: Accepts},
+		{Kind: Says, Status: 429, RetryAfter: "60"},
+		{Kind: Says, Status: 429},
+		{Kind: Says, Status: 401},
 	}
 	if c.is(0.5) {
 		answers = []Answer{pick(c, answers...)} // of all, as when our own network fails
