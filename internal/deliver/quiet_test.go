@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,19 +13,25 @@ import (
 // Callers choose how many activities end at about the same time: each that is looked at has a timer.
 func TestLooksAtActivitiesThatMayBeDoneAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, finished := quiet{looks: map[activity.ID]*time.Timer{}}, 0
+		q := quiet{looks: map[activity.ID]*time.Timer{}}
+		var finished atomic.Int64
+		left := func() int {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			return len(q.looks)
+		}
 		for n := range 3 * mostQuiet {
 			for range 2 {
-				q.look(activity.ID(fmt.Sprint(n)), time.Second, func() { finished++ })
+				q.look(activity.ID(fmt.Sprint(n)), time.Second, func() { finished.Add(1) })
 			}
 		}
-		if len(q.looks) != mostQuiet {
-			t.Errorf("%d activities are to be looked at, at most %d", len(q.looks), mostQuiet)
+		if n := left(); n != mostQuiet {
+			t.Errorf("%d activities are to be looked at, at most %d", n, mostQuiet)
 		}
 		time.Sleep(2 * time.Second) // virtual
 		synctest.Wait()
-		if len(q.looks) > 0 || finished != mostQuiet {
-			t.Errorf("%d of %d activities were looked at, and %d are left", finished, mostQuiet, len(q.looks))
+		if finished.Load() != mostQuiet || left() > 0 {
+			t.Errorf("%d of %d activities were looked at, and %d are left", finished.Load(), mostQuiet, left())
 		}
 	})
 }

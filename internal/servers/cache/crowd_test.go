@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,8 +130,10 @@ func (r *refusing) SaveServer(_ context.Context, s circuit.State) (circuit.State
 // Strangers choose the hosts, so what is known of them is bounded. Neither is forgotten who accepts
 // nor what is not saved yet.
 func TestTheLeastRecentlyLoadedHostsAreForgotten(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	h := New(&table{states: map[string]circuit.State{}, broken: true}, circuit.Default(), time.Second, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var passed atomic.Int64
+	now := func() time.Time { return start.Add(time.Duration(passed.Load())) }
+	h := New(&table{states: map[string]circuit.State{}, broken: true}, circuit.Default(), time.Second, now, slog.New(slog.DiscardHandler))
 	const at = 1000
 	load := func(name string, hosts int, each func(string)) {
 		for from := 0; from < hosts; from += at {
@@ -144,7 +147,8 @@ func TestTheLeastRecentlyLoadedHostsAreForgotten(t *testing.T) {
 			for n := range at {
 				each(fmt.Sprintf("%s%d.example", name, from+n))
 			}
-			now = now.Add(2 * time.Second)
+			h.settled() // else a save under way keeps a host
+			passed.Add(int64(2 * time.Second))
 		}
 	}
 	h.refused("unsaved.example")
@@ -152,13 +156,18 @@ func TestTheLeastRecentlyLoadedHostsAreForgotten(t *testing.T) {
 	load("any", 3*mostOthers, func(string) {})
 	bound := func(most int) {
 		t.Helper()
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		if n := len(h.known); n > most+at || h.accepting.Len()+h.others.Len() != n {
 			t.Errorf("%d hosts are known, %d and %d in the lists, at most %d", n, h.accepting.Len(), h.others.Len(), most+at)
 		}
 	}
 	bound(mostAccepting/2 + mostOthers)
 	for host, want := range map[string]bool{"unsaved.example": true, "accepts0.example": true, "any0.example": false, fmt.Sprintf("any%d.example", 3*mostOthers-1): true} {
-		if _, known := h.known[circuit.HostKey(host)]; known != want {
+		h.mu.Lock()
+		_, known := h.known[circuit.HostKey(host)]
+		h.mu.Unlock()
+		if known != want {
 			t.Errorf("%s is known: %t, want %t", host, known, want)
 		}
 	}
