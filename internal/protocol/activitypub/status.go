@@ -16,7 +16,7 @@ import (
 //	other 3xx                    Retry: login walls and maintenance pages end some time
 //	400                          Doubtful; Attempt makes it Unverified if it names the signature
 //	401                          Unverified
-//	408, 425                     Retry
+//	408, 421, 425                Retry
 //	410                          Gone from a shared inbox, else Refused
 //	429                          Throttled until Retry-After, else X-RateLimit-Reset,
 //	                             else for DefaultPause
@@ -34,7 +34,7 @@ func OfStatus(status int, shared bool, h http.Header, now time.Time) (outcome.Cl
 		return outcome.Doubtful, time.Time{}
 	case status == http.StatusUnauthorized:
 		return outcome.Unverified, time.Time{}
-	case status == http.StatusRequestTimeout, status == http.StatusTooEarly:
+	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusMisdirectedRequest:
 		return outcome.Retry, time.Time{}
 	case status == http.StatusGone && shared:
 		return outcome.Gone, time.Time{}

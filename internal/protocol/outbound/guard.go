@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -14,10 +15,26 @@ import (
 type BlockedError struct {
 	Addr netip.Addr
 	Why  string
+	// Name is the name that led to the address; "": the URL has the address itself. DNS may say
+	// something else the next time: ad blockers, captive portals, split horizons and parked zones
+	// answer with such addresses for a while.
+	Name string
 }
 
 func (e *BlockedError) Error() string {
+	if e.Name != "" {
+		return fmt.Sprintf("%s leads to %s, which is not allowed: %s", e.Name, e.Addr, e.Why)
+	}
 	return fmt.Sprintf("address %s is not allowed: %s", e.Addr, e.Why)
+}
+
+// named tells a *BlockedError of the name that led to the address.
+func named(host string, err error) error {
+	blocked, ok := errors.AsType[*BlockedError](err)
+	if _, noName := netip.ParseAddr(host); !ok || noName == nil {
+		return err
+	}
+	return &BlockedError{blocked.Addr, blocked.Why, host}
 }
 
 // guard decides which addresses may be dialled.

@@ -113,6 +113,7 @@ func (c Config) proven(host string) bool { return c.Proven != nil && c.Proven(ho
 func newDialer(c Config, timeout time.Duration, semaphore *semaphore, s sessions) *tlsDialer {
 	connect := min(cmp.Or(c.Connect, 7*time.Second), timeout)
 	g := guard{allow: c.Allow, private: c.AllowPrivate}
+	known := newSeconds(c.Now)
 	return &tlsDialer{
 		dialer: &route{
 			direct: &net.Dialer{
@@ -120,8 +121,9 @@ func newDialer(c Config, timeout time.Duration, semaphore *semaphore, s sessions
 				Resolver:       c.Resolver,
 				ControlContext: g.control,
 			},
-			guard: g, proxy: newTunnel(c.Proxy), onion: newTunnel(c.Onion),
+			guard: g, proxy: newTunnel(c.Proxy), onion: newTunnel(c.Onion), seconds: known,
 		},
+		seconds:   known,
 		timeout:   min(cmp.Or(c.TLS, 7*time.Second), timeout),
 		semaphore: semaphore,
 		proven:    c.proven,

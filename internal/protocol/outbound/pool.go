@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,6 +37,7 @@ type pool struct {
 	answer int64
 
 	sessions sessions // of TLS
+	seconds  *seconds
 	// For tests: firstWait, and a sleep of settleStep.
 	first time.Duration
 	pause func()
@@ -63,8 +65,9 @@ type kept struct {
 	raw  net.Conn // the socket
 	// http2: several requests at once. Then meter bounds what the host sends; answers on HTTP/1 are
 	// bounded.
-	http2 bool
-	meter *meter
+	http2    bool
+	meter    *meter
+	answered atomic.Bool // the host has sent something in answer to a request
 
 	// Guarded by pool.mu.
 	users   int  // requests under way
@@ -96,7 +99,7 @@ type dialled struct {
 
 func newPool(d *tlsDialer, t *http.Transport, s sessions, now func() time.Time, most int) *pool {
 	p := &pool{
-		transport: t, plain: d.plain, secure: d.secure, sessions: s, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*hostConns),
+		transport: t, plain: d.plain, secure: d.secure, sessions: s, seconds: d.seconds, now: now, most: cmp.Or(most, defaultIdle), hosts: make(map[string]*hostConns),
 		first: firstWait, pause: func() { time.Sleep(settleStep) },
 	}
 	d.ticket = func(address string, came bool) { p.ticket("https://"+address, came) }
@@ -256,6 +259,20 @@ func (p *pool) discard(k *kept) {
 	if last {
 		k.close()
 	}
+}
+
+// renew makes the next request to a host get a new connection.
+func (p *pool) renew(host string) {
+	p.mu.Lock()
+	var done []*kept
+	for h := p.hosts[host]; h != nil && len(h.free) > 0; {
+		k := h.free[0]
+		if p.retire(k); k.users == 0 {
+			done = append(done, k)
+		}
+	}
+	p.mu.Unlock()
+	closeAll(done)
 }
 
 func (p *pool) closeIdle() {

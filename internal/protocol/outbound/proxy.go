@@ -2,7 +2,6 @@ package outbound
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -32,9 +32,10 @@ type route struct {
 	direct       *net.Dialer // with the guard
 	guard        guard
 	proxy, onion *tunnel // nil: none
+	seconds      *seconds
 }
 
-// mostAddresses is how many addresses of a name are tried through a proxy.
+// mostAddresses is how many addresses of a name are tried through a proxy, or where one has failed.
 const mostAddresses = 4
 
 // DialContext resolves a name on this machine also for a proxy, and gives the proxy an address that
@@ -44,27 +45,82 @@ func (r *route) DialContext(ctx context.Context, network, address string) (net.C
 	if err != nil {
 		return nil, err
 	}
-	if !Onion(host) && r.proxy == nil {
-		return r.direct.DialContext(ctx, network, address)
+	known := r.seconds.of(address)
+	if !Onion(host) && r.proxy == nil && len(known.failed) == 0 {
+		conn, err := r.direct.DialContext(ctx, network, address)
+		return conn, named(host, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, r.direct.Timeout, ErrTimeout)
 	defer cancel()
 	if Onion(host) {
 		return r.onion.dial(ctx, address)
 	}
-	found, err := r.direct.Resolver.LookupNetIP(ctx, "ip", host)
-	for _, a := range found[:min(len(found), mostAddresses)] {
-		conn, e := net.Conn(nil), r.guard.check(a)
+	found, err := r.allowed(ctx, host)
+	for left := min(len(found), mostAddresses); left > 0; left-- {
+		addr := known.pick(found)
+		conn, e := r.try(ctx, addr, port, left)
 		if e == nil {
-			conn, e = r.proxy.dial(ctx, net.JoinHostPort(a.Unmap().String(), port))
+			if err != nil {
+				r.seconds.learn(address, func(w second) second { w.failed = known.failed; return w })
+			}
+			return conn, nil
 		}
-		if e == nil || errors.Is(e, ErrStopped) {
-			return conn, e
+		if r.proxy != nil && errors.Is(e, ErrStopped) && !is[*unreachedError](e) {
+			return nil, e
 		}
-		err = cmp.Or(err, e)
+		known = known.after(addr, known.classic(addr))
+		if err == nil || errors.Is(err, ErrStopped) {
+			err = e
+		}
 	}
 	return nil, err
 }
+
+// allowed returns the addresses of a host that may be dialled, at least one if it returns no error.
+func (r *route) allowed(ctx context.Context, host string) (addrs []netip.Addr, err error) {
+	found, err := r.direct.Resolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	err = &net.DNSError{Err: "no address", Name: host}
+	for _, a := range found {
+		if e := r.guard.check(a); e != nil {
+			err = named(host, e)
+			continue
+		}
+		addrs = append(addrs, a.Unmap())
+	}
+	if len(addrs) > 0 {
+		err = nil
+	}
+	return addrs, err
+}
+
+// try connects to one address, in its share of the time that is left for several.
+func (r *route) try(ctx context.Context, addr netip.Addr, port string, left int) (net.Conn, error) {
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, time.Until(end)/time.Duration(left), ErrTimeout)
+		defer cancel()
+	}
+	to := net.JoinHostPort(addr.String(), port)
+	if r.proxy == nil {
+		return r.direct.DialContext(ctx, "tcp", to)
+	}
+	conn, err := r.proxy.dial(ctx, to)
+	if socket, ok := conn.(*net.TCPConn); ok {
+		return tunnelled{socket, net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0))}, nil
+	}
+	return conn, err
+}
+
+// tunnelled is a connection through a proxy to the address that RemoteAddr returns, without its port.
+type tunnelled struct {
+	*net.TCPConn
+	to net.Addr
+}
+
+func (t tunnelled) RemoteAddr() net.Addr { return t.to }
 
 // tunnel makes connections through a proxy: one for HTTP by CONNECT (RFC 9110, section 9.3.6),
 // or one of SOCKS5 (RFC 1928).
@@ -81,8 +137,21 @@ func newTunnel(u *url.URL) *tunnel {
 	return &tunnel{url: u}
 }
 
-// dial connects to an address. A failure is the proxy's (ErrProxy), unless the proxy says that it
-// did not reach the address, or is silent but has made another connection meanwhile.
+// dial connects to an address. Whose failure it is:
+//
+//	what happens                              at fault       another address is tried
+//	the proxy is not reached, hangs up,       the proxy      no
+//	  speaks nonsense, wants a password (407)
+//	silence                                   the proxy, or  yes
+//	                                            the address if it has made another
+//	                                            connection meanwhile
+//	CONNECT: 403, 404, 451, 5xx but 500 and   the address    yes
+//	  501; SOCKS5: 1, 3, 4, 5, 6, 8
+//	any other answer: it may be about the     the proxy      yes
+//	  address all the same
+//
+// 403, SOCKS5's 1 and 8, and most of the others are also what a proxy without IPv6 says of an IPv6
+// address. A failure of the proxy's is an ErrProxy, which says nothing about the host.
 func (t *tunnel) dial(ctx context.Context, address string) (net.Conn, error) {
 	made := t.made.Load()
 	conn, err := t.dialer.DialContext(ctx, "tcp", t.url.Host)
@@ -101,6 +170,8 @@ func (t *tunnel) dial(ctx context.Context, address string) (net.Conn, error) {
 	case is[*unreachedError](err):
 	case ctx.Err() != nil && made != t.made.Load():
 		err = &unreachedError{"did not connect in time", ErrTimeout}
+	case ctx.Err() != nil:
+		err = &unreachedError{"did not connect in time", ErrProxy}
 	default:
 		err = fmt.Errorf("%w: %w", ErrProxy, err)
 	}
@@ -108,8 +179,8 @@ func (t *tunnel) dial(ctx context.Context, address string) (net.Conn, error) {
 	return nil, err
 }
 
-// unreachedError is what a proxy says of a host, and the error of a direct connection that
-// means the same.
+// unreachedError is what a proxy says of an address, and the error of a direct connection that
+// means the same; or ErrProxy.
 type unreachedError struct {
 	said string
 	as   error
@@ -134,12 +205,10 @@ func (t *tunnel) connect(ctx context.Context, conn net.Conn, address string) err
 	switch {
 	case err != nil:
 		return err
-	case a.StatusCode == http.StatusBadGateway, a.StatusCode == http.StatusServiceUnavailable:
-		return &unreachedError{"answered " + http.StatusText(a.StatusCode), syscall.EHOSTUNREACH}
-	case a.StatusCode == http.StatusGatewayTimeout:
-		return &unreachedError{"answered " + http.StatusText(a.StatusCode), ErrTimeout}
+	case a.StatusCode == http.StatusProxyAuthRequired:
+		return errors.New("it wants a user and a password: 407")
 	case a.StatusCode/100 != 2:
-		return fmt.Errorf("it answered %d %s", a.StatusCode, http.StatusText(a.StatusCode))
+		return &unreachedError{strings.TrimSpace(fmt.Sprintf("answered %d %s", a.StatusCode, http.StatusText(a.StatusCode))), connectAnswer(a.StatusCode)}
 	case in.Buffered() > 0:
 		return errors.New("it sent more than its answer")
 	case !stop():
@@ -148,11 +217,27 @@ func (t *tunnel) connect(ctx context.Context, conn net.Conn, address string) err
 	return nil
 }
 
+// connectAnswer is what an answer to CONNECT means: see tunnel.dial.
+func connectAnswer(status int) error {
+	switch status {
+	case http.StatusGatewayTimeout:
+		return ErrTimeout
+	case http.StatusForbidden, http.StatusNotFound, http.StatusUnavailableForLegalReasons:
+		return syscall.EHOSTUNREACH
+	}
+	if status > http.StatusNotImplemented {
+		return syscall.EHOSTUNREACH
+	}
+	return ErrProxy
+}
+
 // socksReplies are texts of golang.org/x/net for what a SOCKS5 proxy says of a host (RFC 1928,
 // section 6); its errors have no types.
 var socksReplies = map[string]error{
 	"network unreachable": syscall.ENETUNREACH, "host unreachable": syscall.EHOSTUNREACH,
 	"connection refused": syscall.ECONNREFUSED, "TTL expired": ErrTimeout,
+	"general SOCKS server failure": syscall.EHOSTUNREACH, "address type not supported": syscall.EAFNOSUPPORT,
+	"connection not allowed by ruleset": ErrProxy,
 }
 
 func (t *tunnel) socks(ctx context.Context, conn net.Conn, address string) error {

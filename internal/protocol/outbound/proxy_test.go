@@ -164,7 +164,7 @@ func TestNoProxyIsAskedForAnAddressThatIsRefused(t *testing.T) {
 		})
 		for host, want := range map[string]outcome.Reason{
 			"127.0.0.1": outcome.BlockedAddr, "[::1]": outcome.BlockedAddr, "169.254.169.254": outcome.BlockedAddr,
-			"private.example": outcome.BlockedAddr, "metadata.example": outcome.BlockedAddr, "mapped.example": outcome.BlockedAddr,
+			"private.example": outcome.DNS, "metadata.example": outcome.DNS, "mapped.example": outcome.DNS,
 			"nobody.example": outcome.DNS, "hidden.onion": outcome.BadRequest,
 		} {
 			if _, err := post(t, client, "https://"+host+"/inbox"); ReasonOf(err) != want || errors.Is(err, ErrStopped) {
@@ -201,20 +201,18 @@ func TestAFaultOfTheProxyIsNoFaultOfTheHost(t *testing.T) {
 	silent := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 	closed := listen(t, func(net.Conn) {})
 	for name, proxy := range map[string]*url.URL{
-		"down":            {Scheme: "http", Host: "127.0.0.1:1"},
-		"SOCKS5, down":    {Scheme: "socks5", Host: "127.0.0.1:1"},
-		"closes":          {Scheme: "http", Host: closed},
-		"SOCKS5, closes":  {Scheme: "socks5", Host: closed},
-		"no HTTP":         {Scheme: "http", Host: listen(t, say("nonsense\r\n\r\n"))},
-		"407":             {Scheme: "http", Host: listen(t, say("HTTP/1.1 407 No\r\n\r\n"))},
-		"403":             {Scheme: "http", Host: listen(t, say("HTTP/1.1 403 No\r\n\r\n"))},
-		"500":             {Scheme: "http", Host: listen(t, say("HTTP/1.1 500 No\r\n\r\n"))},
-		"says more":       {Scheme: "http", Host: listen(t, say("HTTP/1.1 200 Yes\r\n\r\nHTTP/1.1 202 Accepted\r\n\r\n"))},
-		"endless":         {Scheme: "http", Host: listen(t, forever("HTTP/1.1 200 Yes\r\n", "A: b\r\n", 0))},
-		"silent":          {Scheme: "http", Host: listen(t, silent)},
-		"SOCKS5, silent":  {Scheme: "socks5", Host: listen(t, silent)},
-		"SOCKS5, failure": startProxy(t, "socks5", "", func(string) string { return reply(1) }).url,
-		"SOCKS5, rules":   startProxy(t, "socks5", "", func(string) string { return reply(2) }).url,
+		"down":           {Scheme: "http", Host: "127.0.0.1:1"},
+		"SOCKS5, down":   {Scheme: "socks5", Host: "127.0.0.1:1"},
+		"closes":         {Scheme: "http", Host: closed},
+		"SOCKS5, closes": {Scheme: "socks5", Host: closed},
+		"no HTTP":        {Scheme: "http", Host: listen(t, say("nonsense\r\n\r\n"))},
+		"407":            {Scheme: "http", Host: listen(t, say("HTTP/1.1 407 No\r\n\r\n"))},
+		"500":            {Scheme: "http", Host: listen(t, say("HTTP/1.1 500 No\r\n\r\n"))},
+		"says more":      {Scheme: "http", Host: listen(t, say("HTTP/1.1 200 Yes\r\n\r\nHTTP/1.1 202 Accepted\r\n\r\n"))},
+		"endless":        {Scheme: "http", Host: listen(t, forever("HTTP/1.1 200 Yes\r\n", "A: b\r\n", 0))},
+		"silent":         {Scheme: "http", Host: listen(t, silent)},
+		"SOCKS5, silent": {Scheme: "socks5", Host: listen(t, silent)},
+		"SOCKS5, rules":  startProxy(t, "socks5", "", func(string) string { return reply(2) }).url,
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := trial(t, func(c *Config) { c.Proxy, c.Connect = proxy, 200*time.Millisecond })
@@ -230,13 +228,18 @@ func TestWhatAProxySaysOfAHostCountsAgainstTheHost(t *testing.T) {
 		scheme, says string
 		want         outcome.Reason
 	}{
+		{"http", "HTTP/1.1 403 No\r\n\r\n", outcome.OtherTrouble},
+		{"http", "HTTP/1.1 404 No\r\n\r\n", outcome.OtherTrouble},
 		{"http", "HTTP/1.1 502 No\r\n\r\n", outcome.OtherTrouble},
 		{"http", "HTTP/1.1 503 No\r\n\r\n", outcome.OtherTrouble},
 		{"http", "HTTP/1.1 504 No\r\n\r\n", outcome.Timeout},
+		{"http", "HTTP/1.1 522 No\r\n\r\n", outcome.OtherTrouble},
+		{"socks5", reply(1), outcome.OtherTrouble},
 		{"socks5", reply(3), outcome.OtherTrouble},
 		{"socks5", reply(4), outcome.OtherTrouble},
 		{"socks5", reply(5), outcome.ConnRefused},
 		{"socks5", reply(6), outcome.Timeout},
+		{"socks5", reply(8), outcome.OtherTrouble},
 	} {
 		p := startProxy(t, c.scheme, "", func(string) string { return c.says })
 		client := trial(t, func(c *Config) { c.Proxy = p.url })

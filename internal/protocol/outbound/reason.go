@@ -107,18 +107,19 @@ func is[E error](err error) bool {
 // ReasonOf classifies an error of Client.Do; an error that wraps ErrStopped is OtherTrouble.
 func ReasonOf(err error) outcome.Reason {
 	var timeout interface{ Timeout() bool }
+	blocked, _ := errors.AsType[*BlockedError](err)
 	switch op, _ := errors.AsType[*net.OpError](err); {
 	case err == nil:
 		return outcome.ReasonNone
 	case errors.Is(err, ErrStopped):
 		return outcome.OtherTrouble
-	case is[*BlockedError](err):
+	case blocked != nil && blocked.Name == "":
 		return outcome.BlockedAddr
 	case is[*RequestError](err):
 		return outcome.BadRequest
 	case is[*InvalidAnswerError](err):
 		return outcome.InvalidAnswer
-	case is[*net.DNSError](err):
+	case is[*net.DNSError](err), blocked != nil:
 		// Before the time-outs: a resolver that does not answer is a DNS failure.
 		return outcome.DNS
 	case errors.Is(err, ErrTimeout):

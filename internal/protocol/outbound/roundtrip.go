@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -40,24 +41,45 @@ const resends = 3
 //
 //	stream refused (REFUSED_STREAM), or  no (RFC 9113, 8.7)     sent on another connection
 //	  above the last one of a GOAWAY
+//	HTTP_1_1_REQUIRED, of the stream or  no (RFC 9113, 7)       sent on HTTP/1.1
+//	  of a GOAWAY below the stream
+//	HTTP_1_1_REQUIRED of a GOAWAY not    cannot be known        invalid-answer; HTTP/1.1 at the
+//	  below it, or no frame of HTTP/2                             next try
 //	header block malformed or too long   yes, but net/http      invalid-answer
 //	                                       hides the status
 //	stream reset otherwise, also with    cannot be known        reset (net/http's pool would
 //	  PROTOCOL_ERROR                                              send again on PROTOCOL_ERROR)
 //	connection ended, ping unanswered    cannot be known        reset
 //
+// A 421 says that the request was not looked at (RFC 9110, section 15.5.20): it is sent once more, on a
+// new connection of HTTP/1.1, unless that did not help lately.
+//
 // Where the table says "cannot be known", the activity counts as not delivered: a host that
 // gets it twice can tell by the activity's id.
 func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	address := net.JoinHostPort(r.URL.Hostname(), port(r.URL.Scheme, r.URL.Port()))
+	misdirected := false
 	for n := 0; ; n++ {
 		k, fresh, err := p.get(r.Context(), r.URL.Scheme, address)
 		if err != nil {
 			return nil, err
 		}
 		res, err := p.send(k, r)
-		if err == nil {
+		switch again := err == nil && res.StatusCode == http.StatusMisdirectedRequest; {
+		case again && !misdirected && n < resends && !p.seconds.of(address).misdirected:
+			misdirected = true
+			_ = res.Body.Close()
+			p.seconds.distrust(address)
+			p.renew(k.host)
+			continue
+		case again && misdirected:
+			p.seconds.learn(address, func(w second) second { w.http1, w.misdirected = false, true; return w })
 			return res, nil
+		case err == nil:
+			return res, nil
+		case is[*http1Error](err):
+			p.seconds.distrust(address)
+			p.renew(k.host)
 		}
 		if n >= resends || fresh && !k.http2 || !is[*unseenError](err) || r.Context().Err() != nil {
 			return nil, err
@@ -69,6 +91,11 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 type unseenError struct{ error }
 
 func (e *unseenError) Unwrap() error { return e.error }
+
+// http1Error says that the host does not want HTTP/2, or does not speak it.
+type http1Error struct{ error }
+
+func (e *http1Error) Unwrap() error { return e.error }
 
 // send sends r on k, and returns k to the pool when the answer's body is closed.
 func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
@@ -84,8 +111,12 @@ func (p *pool) send(k *kept, r *http.Request) (*http.Response, error) {
 	p.begin(k)
 	res, err := k.conn.RoundTrip(r)
 	if err != nil {
+		p.silent(r.Context(), k, err)
 		p.put(k)
 		return nil, err
+	}
+	if !k.answered.Swap(true) {
+		p.seconds.answered(k.address())
 	}
 	res.Body = lease{res.Body, sync.OnceFunc(func() { p.put(k) })}
 	return res, nil
@@ -104,7 +135,16 @@ func (c h2) RoundTrip(r *http.Request) (*http.Response, error) {
 		return res, nil
 	}
 	stream, reset := errors.AsType[streamError](err)
-	if !wrote.Load() || reset && stream.Code == refusedStream || err.Error() == goneAway {
+	unseen := !wrote.Load() || reset && stream.Code == refusedStream
+	switch text := err.Error(); {
+	case reset && stream.Code == http1Required, text == goneAwayRequired:
+		err, unseen = &http1Error{err}, true
+	case text == goneAway:
+		unseen = true
+	case text == notBegun, strings.Contains(text, noFrame), strings.Contains(text, goneAwayLate):
+		err = &http1Error{err}
+	}
+	if unseen {
 		err = &unseenError{err}
 	}
 	return nil, err
@@ -112,9 +152,17 @@ func (c h2) RoundTrip(r *http.Request) (*http.Response, error) {
 
 const (
 	refusedStream = 7 // RFC 9113, section 7
-	// goneAway is the text of an untyped error of net/http: the stream's number is above the
-	// last one that the host's GOAWAY names.
-	goneAway = "http2: Transport received Server's graceful shutdown GOAWAY"
+	http1Required = 13
+	// Texts of untyped errors of net/http. In the first two, the stream's number is above the last
+	// one that the host's GOAWAY names.
+	goneAway         = "http2: Transport received Server's graceful shutdown GOAWAY"
+	goneAwayRequired = "http2: Transport received GOAWAY from server ErrCode:HTTP_1_1_REQUIRED"
+	// goneAwayLate is in the text if the stream's number is not above it.
+	goneAwayLate = ", ErrCode=HTTP_1_1_REQUIRED,"
+	// noFrame is for what is too long for a frame, as a status line of HTTP/1.1 is.
+	noFrame = "http2: frame too large"
+	// notBegun is for a connection that ended before its first request.
+	notBegun = "http2: client conn could not be established"
 )
 
 // lease returns a connection to the pool when the answer's body is closed.
@@ -159,6 +207,9 @@ func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) 
 	if err := c.Reserve(); err != nil {
 		// The host closed the connection, or accepts no request on it.
 		_ = c.Close()
+		if ctx.Err() == nil {
+			p.seconds.distrust(address)
+		}
 		return nil, fmt.Errorf("%w: %w", err, io.EOF)
 	}
 	return &kept{conn: h2{c}, raw: d.raw, http2: true, meter: d.meter, users: 1}, nil

@@ -24,6 +24,7 @@ func (e *TLSError) Unwrap() error { return e.Err }
 // tlsDialer makes the connections of a pool.
 type tlsDialer struct {
 	dialer    *route
+	seconds   *seconds
 	config    *tls.Config
 	timeout   time.Duration
 	semaphore *semaphore
@@ -61,9 +62,18 @@ func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string)
 	}
 	config := d.config.Clone()
 	config.ServerName = host
+	known, addr := d.seconds.of(address), remote(raw)
+	classic := known.classic(addr)
+	if classic {
+		config.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
+	}
+	if known.http1 {
+		config.NextProtos = []string{"http/1.1"}
+	}
 	certificates := &certificates{config: config}
 	config.InsecureSkipVerify = true // VerifyConnection verifies
-	config.VerifyConnection = certificates.verify
+	read := false                    // the host has read our ClientHello
+	config.VerifyConnection = func(s tls.ConnectionState) error { read = true; return certificates.verify(s) }
 	config.ClientSessionCache = tickets{config.ClientSessionCache, certificates, func(came bool) {
 		if d.ticket != nil {
 			d.ticket(address, came)
@@ -79,6 +89,12 @@ func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string)
 	defer cancel()
 	computing.ctx = ctx
 	if err := conn.HandshakeContext(ctx); err != nil {
+		if computing.err == nil && !gaveUp(ctx) {
+			d.seconds.learn(address, func(w second) second {
+				w.http1 = w.http1 && !known.http1
+				return w.after(addr, classic == read)
+			})
+		}
 		return nil, cmp.Or(computing.err, context.Cause(ctx), err)
 	}
 	return conn, nil

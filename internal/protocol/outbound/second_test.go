@@ -1,0 +1,389 @@
+package outbound
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// twoAddresses serves one port of 127.0.44.1 with bad, and of 127.0.44.2 with good.
+func twoAddresses(t *testing.T, bad, good func(net.Conn)) (port string) {
+	t.Helper()
+	for range 20 {
+		first, err := net.Listen("tcp", "127.0.44.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ = net.SplitHostPort(first.Addr().String())
+		last, err := net.Listen("tcp", "127.0.44.2:"+port)
+		if err != nil {
+			first.Close()
+			continue
+		}
+		for l, serve := range map[net.Listener]func(net.Conn){first: bad, last: good} {
+			t.Cleanup(func() { l.Close() })
+			go func() {
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					go func() {
+						defer conn.Close()
+						serve(conn)
+					}()
+				}
+			}()
+		}
+		return port
+	}
+	t.Fatal("no port is free on both addresses")
+	return ""
+}
+
+// hang takes what comes and answers nothing.
+func hang(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+
+func resetNow(conn net.Conn) {
+	_, _ = conn.Read(make([]byte, 1))
+	_ = conn.(*net.TCPConn).SetLinger(0)
+}
+
+// passOn connects to another address.
+func passOn(address string) func(net.Conn) {
+	return func(conn net.Conn) {
+		to, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		defer to.Close()
+		go func() {
+			_, _ = io.Copy(to, conn)
+			to.Close()
+		}()
+		_, _ = io.Copy(conn, to)
+	}
+}
+
+// carrier is a proxy for CONNECT that goes where it is told.
+func carrier(t *testing.T) *url.URL {
+	t.Helper()
+	return &url.URL{Scheme: "http", Host: listen(t, func(conn net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(conn))
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 Yes\r\n\r\n")
+		passOn(r.Host)(conn)
+	})}
+}
+
+// TestAnAddressThatDoesNotAnswerGivesWayToTheNext at the second try. No try sends two requests.
+func TestAnAddressThatDoesNotAnswerGivesWayToTheNext(t *testing.T) {
+	for _, version := range []string{"h2", "http/1.1"} {
+		var posts atomic.Int32 // that the bad address has taken
+		cert, authorities := certificate(t)
+		config := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{version}}
+		mute := func(end func(net.Conn)) func(net.Conn) {
+			return func(raw net.Conn) {
+				conn := tls.Server(raw, config)
+				if conn.Handshake() != nil {
+					return
+				}
+				_, _ = conn.Read(make([]byte, 1))
+				posts.Add(1)
+				end(raw)
+			}
+		}
+		good, _ := secure(t, accept, func(s *httptest.Server) { s.EnableHTTP2, s.TLS = version == "h2", config.Clone() })
+		for _, c := range []struct {
+			name string
+			bad  func(net.Conn)
+		}{
+			{"hangs in TLS", hang},
+			{"resets in TLS", resetNow},
+			{"hangs up in TLS", hello},
+			{"shows another server's certificate", func(raw net.Conn) {
+				s := httptest.NewUnstartedServer(nil)
+				s.StartTLS()
+				defer s.Close()
+				_ = tls.Server(raw, s.TLS).Handshake()
+			}},
+			{"hangs after the request", mute(hang)},
+			{"resets after the request", mute(func(raw net.Conn) { _ = raw.(*net.TCPConn).SetLinger(0) })},
+		} {
+			for _, through := range []string{"", "proxy"} {
+				t.Run(strings.TrimSpace(version+" "+c.name+" "+through), func(t *testing.T) {
+					port := twoAddresses(t, c.bad, passOn(good.Listener.Addr().String()))
+					client := trial(t, func(cfg *Config) {
+						cfg.RootCAs, cfg.Resolver = authorities, directory(zone{"a.hosts.test": {"127.0.44.1", "127.0.44.2"}})
+						cfg.Timeout, cfg.TLS = 2*time.Second, 300*time.Millisecond
+						if strings.Contains(c.name, "hangs after") {
+							cfg.Timeout = 300 * time.Millisecond
+						}
+						if through != "" {
+							cfg.Proxy = carrier(t)
+						}
+					})
+					posts.Store(0)
+					p := client.transport.(*pool)
+					for n, want := range []bool{false, true, true} {
+						a, err := post(t, client, "https://a.hosts.test:"+port+"/inbox")
+						if ok := err == nil && a.Status == http.StatusAccepted; ok != want {
+							t.Fatalf("try %d: %d, %v", n+1, a.Status, err)
+						}
+						p.closeIdle()
+					}
+					if n := posts.Load(); n > 1 {
+						t.Errorf("the bad address got %d requests of one try", n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestAProxyThatDoesNotReachAnAddressIsAskedForTheNext at once, and first the next time.
+func TestAProxyThatDoesNotReachAnAddressIsAskedForTheNext(t *testing.T) {
+	good := httptest.NewServer(http.HandlerFunc(accept))
+	defer good.Close()
+	for name, c := range map[string]struct {
+		scheme string
+		says   string // "": nothing
+	}{
+		"400": {"http", "HTTP/1.1 400 No\r\n\r\n"}, "403": {"http", "HTTP/1.1 403 No\r\n\r\n"}, "500": {"http", "HTTP/1.1 500 No\r\n\r\n"},
+		"502": {"http", "HTTP/1.1 502 No\r\n\r\n"}, "504": {"http", "HTTP/1.1 504 No\r\n\r\n"}, "silence": {"http", ""},
+		"SOCKS5 1": {"socks5", reply(1)}, "SOCKS5 2": {"socks5", reply(2)}, "SOCKS5 5": {"socks5", reply(5)},
+		"SOCKS5 8": {"socks5", reply(8)}, "SOCKS5, silence": {"socks5", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProxy(t, c.scheme, good.Listener.Addr().String(), func(address string) string {
+				switch {
+				case !strings.Contains(address, "2a0f"):
+					return ""
+				case c.says == "":
+					<-t.Context().Done()
+				}
+				return c.says
+			})
+			client := trial(t, func(cfg *Config) {
+				cfg.Proxy, cfg.AllowHTTP, cfg.Connect = p.url, true, 3*time.Second
+				cfg.Resolver = directory(zone{"a.example": {"2a0f::1", "2a0f::2", "2a0f::3", "2a0f::4", "2a0f::5", "9.9.9.9"}})
+			})
+			for range 2 {
+				if a, err := post(t, client, "http://a.example/inbox"); err != nil || a.Status != http.StatusAccepted {
+					t.Fatalf("%d, %v", a.Status, err)
+				}
+				client.transport.(*pool).closeIdle()
+			}
+			asked := p.addresses()
+			if last := len(asked) - 1; last > 2 || last < 1 || asked[last] != "9.9.9.9:80" || asked[last-1] != "9.9.9.9:80" {
+				t.Errorf("asked for %v, want each connection after the first to begin with 9.9.9.9", asked)
+			}
+		})
+	}
+}
+
+// box stands before a server, and does not let a ClientHello longer than most bytes pass: it reads that
+// much and then ends the connection in its way.
+func box(most int, server string, end func(net.Conn)) func(net.Conn) {
+	return func(conn net.Conn) {
+		header := make([]byte, 5)
+		if _, err := io.ReadFull(conn, header); err != nil {
+			return
+		}
+		length := int(header[3])<<8 | int(header[4])
+		if 5+length > most {
+			_, _ = io.CopyN(io.Discard, conn, int64(most-5))
+			end(conn)
+			return
+		}
+		to, err := net.Dial("tcp", server)
+		if err != nil {
+			return
+		}
+		defer to.Close()
+		_, _ = to.Write(header)
+		go func() {
+			_, _ = io.Copy(to, conn)
+			to.Close()
+		}()
+		_, _ = io.Copy(conn, to)
+	}
+}
+
+// TestABoxThatTakesNoLargeClientHelloGetsASmallOne at the second try, and at each until a day is over.
+func TestABoxThatTakesNoLargeClientHelloGetsASmallOne(t *testing.T) {
+	good, authorities := secure(t, accept, nil)
+	for name, end := range map[string]func(net.Conn){
+		"resets": func(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0) },
+		"hangs":  hang,
+		"alerts": func(conn net.Conn) { _, _ = conn.Write([]byte{21, 3, 1, 0, 2, 2, 40}); hang(conn) },
+		"page":   func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n"); hang(conn) },
+		"closes": func(net.Conn) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			client := trial(t, func(c *Config) {
+				c.RootCAs, c.TLS, c.Now = authorities, 300*time.Millisecond, func() time.Time { return now }
+			})
+			address := "https://" + listen(t, box(1460, good.Listener.Addr().String(), end))
+			for n, want := range []bool{false, true, true, false, true} {
+				if n == 3 {
+					now = now.Add(keepSecond)
+				}
+				a, err := post(t, client, address)
+				if ok := err == nil && a.Status == http.StatusAccepted; ok != want {
+					t.Errorf("try %d: %d, %v", n+1, a.Status, err)
+				}
+				client.transport.(*pool).closeIdle()
+			}
+		})
+	}
+}
+
+// TestHostsThatAreWellGetMLKEM, and HTTP/2: nothing is remembered of them.
+func TestHostsThatAreWellGetMLKEM(t *testing.T) {
+	var curve atomic.Uint32
+	good, authorities := secure(t, func(w http.ResponseWriter, r *http.Request) {
+		curve.Store(uint32(r.TLS.CurveID))
+		if r.URL.Path == "/wrong" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}, nil)
+	client := trial(t, func(c *Config) { c.RootCAs = authorities })
+	p := client.transport.(*pool)
+	for _, path := range []string{"/inbox", "/wrong", "/inbox"} {
+		if a, err := post(t, client, good.URL+path); err != nil || a.Proto != "HTTP/2.0" || tls.CurveID(curve.Load()) != tls.X25519MLKEM768 {
+			t.Errorf("%s %v, key exchange %v", a.Proto, err, tls.CurveID(curve.Load()))
+		}
+		p.closeIdle()
+	}
+	if n := len(p.seconds.hosts); n != 0 {
+		t.Errorf("%d hosts are remembered", n)
+	}
+}
+
+// TestAHostThatStopsAnsweringLaterKeepsItsWay: a request that hangs on a connection which has answered
+// others says nothing about the address, nor does one that the caller gives up.
+func TestAHostThatStopsAnsweringLaterKeepsItsWay(t *testing.T) {
+	s, authorities := secure(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hang" {
+			<-r.Context().Done()
+		}
+	}, nil)
+	client := trial(t, func(c *Config) { c.RootCAs = authorities })
+	p := client.transport.(*pool)
+	until := func(path string, cause error) {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
+		defer cancel()
+		r, err := NewRequest(ctx, http.MethodPost, s.URL+path, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = client.Do(ctx, r); err == nil {
+			t.Fatal("was answered")
+		}
+	}
+	until("/hang", errors.New("shutdown"))
+	if _, err := post(t, client, s.URL); err != nil {
+		t.Fatal(err)
+	}
+	until("/hang", ErrTimeout)
+	if n := len(p.seconds.hosts); n != 0 {
+		t.Errorf("%d hosts are remembered: %+v", n, p.seconds.of(strings.TrimPrefix(s.URL, "https://")))
+	}
+	p.closeIdle()
+	until("/hang", ErrTimeout)
+	if n := len(p.seconds.hosts); n != 1 {
+		t.Errorf("%d hosts are remembered, want the one whose new connection is silent", n)
+	}
+}
+
+// TestEveryAddressIsTriedInBothWays, whichever of them fail: nothing that is remembered keeps a way that
+// works from being tried within two rounds.
+func TestEveryAddressIsTriedInBothWays(t *testing.T) {
+	for count := 1; count <= mostAddresses; count++ {
+		var found []netip.Addr
+		for i := range count {
+			found = append(found, netip.AddrFrom4([4]byte{9, 9, 9, byte(i)}))
+			if i%2 == 0 {
+				found[i] = netip.MustParseAddr(fmt.Sprintf("2a0f::%d", i))
+			}
+		}
+		tried := map[failure]bool{}
+		var s second
+		for n := range 2 * count {
+			addr := s.pick(found)
+			way := failure{addr, s.classic(addr)}
+			if n == 1 && (!way.classic || count > 1 && addr.Is4() == found[0].Is4()) {
+				t.Errorf("of %d addresses, the second try is %+v", count, way)
+			}
+			tried[way] = true
+			s = s.after(addr, !way.classic)
+		}
+		if len(tried) != 2*count {
+			t.Errorf("of %d addresses in two ways each, %d are tried: %v", count, len(tried), tried)
+		}
+	}
+}
+
+// TestFewHostsAreRemembered: a stranger's many hosts that never answer drive out each other, not one
+// whose second way has served; and many that answer do not take more memory.
+func TestFewHostsAreRemembered(t *testing.T) {
+	s := newSeconds(nil)
+	for i := range 3 * mostSeconds {
+		s.distrust(fmt.Sprintf("%d.stranger.test:443", i))
+		if i == 0 {
+			s.distrust("good.test:443")
+			s.answered("good.test:443")
+		}
+	}
+	if n := len(s.hosts); n != mostSeconds || !s.of("good.test:443").http1 {
+		t.Errorf("%d hosts are remembered, want %d; the good one: %+v", n, mostSeconds, s.of("good.test:443"))
+	}
+	for i := range 3 * mostSeconds {
+		address := fmt.Sprintf("%d.answering.test:443", i)
+		s.distrust(address)
+		s.answered(address)
+	}
+	if n := len(s.hosts); n != mostSeconds || s.guesses.Len()+s.proven.Len() != n {
+		t.Errorf("%d hosts, %d and %d in order", n, s.guesses.Len(), s.proven.Len())
+	}
+}
+
+// TestManyRequestsAtOnceFindTheSecondWay of one host, whose first way fails while others use it.
+func TestManyRequestsAtOnceFindTheSecondWay(t *testing.T) {
+	var taken atomic.Int32
+	good, authorities := secure(t, func(w http.ResponseWriter, r *http.Request) { taken.Add(1) }, nil)
+	client := trial(t, func(c *Config) { c.RootCAs = authorities })
+	address := "https://" + listen(t, box(1460, good.Listener.Addr().String(), func(net.Conn) {}))
+	var failed atomic.Int32
+	for range 2 {
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if _, err := post(t, client, address); err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if n := failed.Load(); n > 20 || taken.Load() != 40-n {
+		t.Errorf("%d of 40 failed, %d were taken", n, taken.Load())
+	}
+}
