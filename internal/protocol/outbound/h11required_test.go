@@ -144,6 +144,7 @@ func TestHTTP11Required(t *testing.T) {
 	}{
 		{"of a stream", nil, func(f *http2.Framer, stream uint32) { _ = f.WriteRSTStream(stream, http2.ErrCodeHTTP11Required) }, false},
 		{"of a GOAWAY", nil, func(f *http2.Framer, _ uint32) { _ = f.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil) }, false},
+		{"of a GOAWAY for our ciphers", nil, func(f *http2.Framer, _ uint32) { _ = f.WriteGoAway(0, http2.ErrCodeInadequateSecurity, nil) }, false},
 		{"of a GOAWAY that names the stream", func(conn net.Conn) bool {
 			in := bufio.NewReader(conn)
 			_, _ = io.ReadFull(in, make([]byte, len(http2.ClientPreface)))

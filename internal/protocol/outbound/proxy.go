@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -168,10 +169,12 @@ func (t *tunnel) dial(ctx context.Context, address string) (net.Conn, error) {
 		t.made.Add(1)
 		return conn, nil
 	case is[*unreachedError](err):
-	case ctx.Err() != nil && made != t.made.Load():
-		err = &unreachedError{"did not connect in time", ErrTimeout}
-	case ctx.Err() != nil:
-		err = &unreachedError{"did not connect in time", ErrProxy}
+	case ctx.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded): // which may come first
+		as := ErrProxy
+		if made != t.made.Load() {
+			as = ErrTimeout
+		}
+		err = &unreachedError{"did not connect in time", as}
 	default:
 		err = fmt.Errorf("%w: %w", ErrProxy, err)
 	}

@@ -41,8 +41,9 @@ const resends = 3
 //
 //	stream refused (REFUSED_STREAM), or  no (RFC 9113, 8.7)     sent on another connection
 //	  above the last one of a GOAWAY
-//	HTTP_1_1_REQUIRED, of the stream or  no (RFC 9113, 7)       sent on HTTP/1.1
-//	  of a GOAWAY below the stream
+//	HTTP_1_1_REQUIRED, of the stream or  no (RFC 9113, 7        sent on HTTP/1.1
+//	  of a GOAWAY below the stream; or     and 8.7)
+//	  that with INADEQUATE_SECURITY
 //	HTTP_1_1_REQUIRED of a GOAWAY not    cannot be known        invalid-answer; HTTP/1.1 at the
 //	  below it, or no frame of HTTP/2                             next try
 //	header block malformed or too long   yes, but net/http      invalid-answer
@@ -137,7 +138,7 @@ func (c h2) RoundTrip(r *http.Request) (*http.Response, error) {
 	stream, reset := errors.AsType[streamError](err)
 	unseen := !wrote.Load() || reset && stream.Code == refusedStream
 	switch text := err.Error(); {
-	case reset && stream.Code == http1Required, text == goneAwayRequired:
+	case reset && stream.Code == http1Required, text == goneAwayError+"HTTP_1_1_REQUIRED", text == goneAwayError+"INADEQUATE_SECURITY":
 		err, unseen = &http1Error{err}, true
 	case text == goneAway:
 		unseen = true
@@ -153,10 +154,10 @@ func (c h2) RoundTrip(r *http.Request) (*http.Response, error) {
 const (
 	refusedStream = 7 // RFC 9113, section 7
 	http1Required = 13
-	// Texts of untyped errors of net/http. In the first two, the stream's number is above the last
+	// Texts of untyped errors of net/http. With the first two, the stream's number is above the last
 	// one that the host's GOAWAY names.
-	goneAway         = "http2: Transport received Server's graceful shutdown GOAWAY"
-	goneAwayRequired = "http2: Transport received GOAWAY from server ErrCode:HTTP_1_1_REQUIRED"
+	goneAway      = "http2: Transport received Server's graceful shutdown GOAWAY"
+	goneAwayError = "http2: Transport received GOAWAY from server ErrCode:"
 	// goneAwayLate is in the text if the stream's number is not above it.
 	goneAwayLate = ", ErrCode=HTTP_1_1_REQUIRED,"
 	// noFrame is for what is too long for a frame, as a status line of HTTP/1.1 is.

@@ -180,14 +180,15 @@ func gaveUp(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrTimeout)
 }
 
-// silent records that a request on a new connection was not answered by a byte, and how it ended. The
-// request is not sent again here: the host may have read it.
+// silent records that a request failed on a connection on which nothing was ever answered: the next
+// connection is to another address.
 func (p *pool) silent(ctx context.Context, k *kept, err error) {
-	spoke := is[streamError](err) || is[*http1Error](err)
-	if spoke {
+	text := err.Error()
+	if is[streamError](err) || is[*http1Error](err) && text != notBegun || text == goneAway {
 		k.answered.Store(true)
 	}
-	if k.answered.Load() || is[*unseenError](err) || errors.Is(err, ErrStopped) || gaveUp(ctx) {
+	unbegun := is[*unseenError](err) && ctx.Err() != nil // the time was up before
+	if k.answered.Load() || unbegun || errors.Is(err, ErrStopped) || gaveUp(ctx) {
 		return
 	}
 	addr := remote(k.raw)

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // twoAddresses serves one port of 127.0.44.1 with bad, and of 127.0.44.2 with good.
@@ -103,7 +105,15 @@ func TestAnAddressThatDoesNotAnswerGivesWayToTheNext(t *testing.T) {
 				if conn.Handshake() != nil {
 					return
 				}
-				_, _ = conn.Read(make([]byte, 1))
+				if in := bufio.NewReader(conn); version == "h2" {
+					_, _ = io.ReadFull(in, make([]byte, len(http2.ClientPreface)))
+					f := http2.NewFramer(conn, in)
+					for frame, err := f.ReadFrame(); err == nil && frame.Header().Type != http2.FrameHeaders; {
+						frame, err = f.ReadFrame()
+					}
+				} else if _, err := in.ReadString('\n'); err != nil {
+					return
+				}
 				posts.Add(1)
 				end(raw)
 			}
@@ -145,7 +155,12 @@ func TestAnAddressThatDoesNotAnswerGivesWayToTheNext(t *testing.T) {
 						if ok := err == nil && a.Status == http.StatusAccepted; ok != want {
 							t.Fatalf("try %d: %d, %v", n+1, a.Status, err)
 						}
-						p.closeIdle()
+						if want {
+							p.closeIdle()
+						}
+					}
+					if s := p.seconds.of("a.hosts.test:" + port); strings.Contains(c.name, "TLS") != s.classic(netip.Addr{}) || s.http1 {
+						t.Errorf("remembered: %+v", s)
 					}
 					if n := posts.Load(); n > 1 {
 						t.Errorf("the bad address got %d requests of one try", n)
@@ -172,7 +187,7 @@ func TestAProxyThatDoesNotReachAnAddressIsAskedForTheNext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := startProxy(t, c.scheme, good.Listener.Addr().String(), func(address string) string {
 				switch {
-				case !strings.Contains(address, "2a0f"):
+				case address == "[2a0f::9]:80":
 					return ""
 				case c.says == "":
 					<-t.Context().Done()
@@ -181,7 +196,7 @@ func TestAProxyThatDoesNotReachAnAddressIsAskedForTheNext(t *testing.T) {
 			})
 			client := trial(t, func(cfg *Config) {
 				cfg.Proxy, cfg.AllowHTTP, cfg.Connect = p.url, true, 3*time.Second
-				cfg.Resolver = directory(zone{"a.example": {"2a0f::1", "2a0f::2", "2a0f::3", "2a0f::4", "2a0f::5", "9.9.9.9"}})
+				cfg.Resolver = directory(zone{"a.example": {"9.9.9.1", "9.9.9.2", "9.9.9.3", "9.9.9.4", "9.9.9.5", "2a0f::9"}})
 			})
 			for range 2 {
 				if a, err := post(t, client, "http://a.example/inbox"); err != nil || a.Status != http.StatusAccepted {
@@ -190,8 +205,8 @@ func TestAProxyThatDoesNotReachAnAddressIsAskedForTheNext(t *testing.T) {
 				client.transport.(*pool).closeIdle()
 			}
 			asked := p.addresses()
-			if last := len(asked) - 1; last > 2 || last < 1 || asked[last] != "9.9.9.9:80" || asked[last-1] != "9.9.9.9:80" {
-				t.Errorf("asked for %v, want each connection after the first to begin with 9.9.9.9", asked)
+			if last := len(asked) - 1; last > 2 || last < 1 || asked[last] != "[2a0f::9]:80" || asked[last-1] != "[2a0f::9]:80" {
+				t.Errorf("asked for %v, want one address of the other family after one at most, and then that first", asked)
 			}
 		})
 	}
@@ -250,6 +265,9 @@ func TestABoxThatTakesNoLargeClientHelloGetsASmallOne(t *testing.T) {
 					t.Errorf("try %d: %d, %v", n+1, a.Status, err)
 				}
 				client.transport.(*pool).closeIdle()
+			}
+			if n := client.transport.(*pool).seconds.proven.Len(); n != 1 {
+				t.Errorf("%d hosts have answered in their second way, want 1", n)
 			}
 		})
 	}
