@@ -16,7 +16,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func TestOfStatusIsTheTable(t *testing.T) {
 	special := map[int]outcome.Class{
 		301: outcome.Refused, 308: outcome.Refused,
-		400: outcome.Doubtful, 401: outcome.Unverified, 408: outcome.Retry, 425: outcome.Retry, 429: outcome.Throttled,
+		400: outcome.Doubtful, 401: outcome.Unverified, 408: outcome.Retry, 421: outcome.Retry, 425: outcome.Retry, 429: outcome.Throttled,
 		501: outcome.Refused,
 		410: outcome.Refused, // of one actor
 	}

@@ -93,62 +93,66 @@ func carrier(t *testing.T) *url.URL {
 	})}
 }
 
+// mute takes one request of an HTTP version, counts it, and ends the connection in its way.
+func mute(config *tls.Config, posts *atomic.Int32, end func(net.Conn)) func(net.Conn) {
+	return func(raw net.Conn) {
+		conn := tls.Server(raw, config)
+		if conn.Handshake() != nil {
+			return
+		}
+		if in := bufio.NewReader(conn); config.NextProtos[0] == "h2" {
+			_, _ = io.ReadFull(in, make([]byte, len(http2.ClientPreface)))
+			f := http2.NewFramer(conn, in)
+			for frame, err := f.ReadFrame(); err == nil && frame.Header().Type != http2.FrameHeaders; {
+				frame, err = f.ReadFrame()
+			}
+		} else if _, err := in.ReadString('\n'); err != nil {
+			return
+		}
+		posts.Add(1)
+		end(raw)
+	}
+}
+
 // TestAnAddressThatDoesNotAnswerGivesWayToTheNext at the second try. No try sends two requests.
 func TestAnAddressThatDoesNotAnswerGivesWayToTheNext(t *testing.T) {
+	cert, authorities := certificate(t)
 	for _, version := range []string{"h2", "http/1.1"} {
-		var posts atomic.Int32 // that the bad address has taken
-		cert, authorities := certificate(t)
 		config := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{version}}
-		mute := func(end func(net.Conn)) func(net.Conn) {
-			return func(raw net.Conn) {
-				conn := tls.Server(raw, config)
-				if conn.Handshake() != nil {
-					return
-				}
-				if in := bufio.NewReader(conn); version == "h2" {
-					_, _ = io.ReadFull(in, make([]byte, len(http2.ClientPreface)))
-					f := http2.NewFramer(conn, in)
-					for frame, err := f.ReadFrame(); err == nil && frame.Header().Type != http2.FrameHeaders; {
-						frame, err = f.ReadFrame()
-					}
-				} else if _, err := in.ReadString('\n'); err != nil {
-					return
-				}
-				posts.Add(1)
-				end(raw)
-			}
-		}
 		good, _ := secure(t, accept, func(s *httptest.Server) { s.EnableHTTP2, s.TLS = version == "h2", config.Clone() })
 		for _, c := range []struct {
 			name string
 			bad  func(net.Conn)
+			end  func(net.Conn) // after the request; nil: bad gets none
 		}{
-			{"hangs in TLS", hang},
-			{"resets in TLS", resetNow},
-			{"hangs up in TLS", hello},
+			{"hangs in TLS", hang, nil},
+			{"resets in TLS", resetNow, nil},
+			{"hangs up in TLS", hello, nil},
 			{"shows another server's certificate", func(raw net.Conn) {
 				s := httptest.NewUnstartedServer(nil)
 				s.StartTLS()
 				defer s.Close()
 				_ = tls.Server(raw, s.TLS).Handshake()
-			}},
-			{"hangs after the request", mute(hang)},
-			{"resets after the request", mute(func(raw net.Conn) { _ = raw.(*net.TCPConn).SetLinger(0) })},
+			}, nil},
+			{"hangs after the request", nil, hang},
+			{"resets after the request", nil, func(raw net.Conn) { _ = raw.(*net.TCPConn).SetLinger(0) }},
 		} {
 			for _, through := range []string{"", "proxy"} {
 				t.Run(strings.TrimSpace(version+" "+c.name+" "+through), func(t *testing.T) {
-					port := twoAddresses(t, c.bad, passOn(good.Listener.Addr().String()))
+					t.Parallel()
+					var posts atomic.Int32 // that the bad address has taken
+					bad := c.bad
+					if bad == nil {
+						bad = mute(config, &posts, c.end)
+					}
+					port := twoAddresses(t, bad, passOn(good.Listener.Addr().String()))
 					client := trial(t, func(cfg *Config) {
 						cfg.RootCAs, cfg.Resolver = authorities, directory(zone{"a.hosts.test": {"127.0.44.1", "127.0.44.2"}})
-						cfg.Timeout, cfg.TLS = 2*time.Second, 300*time.Millisecond
-						if strings.Contains(c.name, "hangs after") {
-							cfg.Timeout = 300 * time.Millisecond
-						}
+						cfg.Timeout, cfg.TLS = 4*time.Second, 2*time.Second
 						if through != "" {
 							cfg.Proxy = carrier(t)
 						}
 					})
-					posts.Store(0)
 					p := client.transport.(*pool)
 					for n, want := range []bool{false, true, true} {
 						a, err := post(t, client, "https://a.hosts.test:"+port+"/inbox")
@@ -162,7 +166,7 @@ func TestAnAddressThatDoesNotAnswerGivesWayToTheNext(t *testing.T) {
 					if s := p.seconds.of("a.hosts.test:" + port); strings.Contains(c.name, "TLS") != s.classic(netip.Addr{}) || s.http1 {
 						t.Errorf("remembered: %+v", s)
 					}
-					if n := posts.Load(); n > 1 {
+					if n := posts.Load(); (n == 1) != (c.end != nil) {
 						t.Errorf("the bad address got %d requests of one try", n)
 					}
 				})
@@ -174,7 +178,7 @@ func TestAnAddressThatDoesNotAnswerGivesWayToTheNext(t *testing.T) {
 // TestAProxyThatDoesNotReachAnAddressIsAskedForTheNext at once, and first the next time.
 func TestAProxyThatDoesNotReachAnAddressIsAskedForTheNext(t *testing.T) {
 	good := httptest.NewServer(http.HandlerFunc(accept))
-	defer good.Close()
+	t.Cleanup(good.Close)
 	for name, c := range map[string]struct {
 		scheme string
 		says   string // "": nothing
@@ -185,6 +189,7 @@ func TestAProxyThatDoesNotReachAnAddressIsAskedForTheNext(t *testing.T) {
 		"SOCKS5 8": {"socks5", reply(8)}, "SOCKS5, silence": {"socks5", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := startProxy(t, c.scheme, good.Listener.Addr().String(), func(address string) string {
 				switch {
 				case address == "[2a0f::9]:80":
@@ -195,7 +200,7 @@ func TestAProxyThatDoesNotReachAnAddressIsAskedForTheNext(t *testing.T) {
 				return c.says
 			})
 			client := trial(t, func(cfg *Config) {
-				cfg.Proxy, cfg.AllowHTTP, cfg.Connect = p.url, true, 3*time.Second
+				cfg.Proxy, cfg.AllowHTTP, cfg.Connect = p.url, true, 6*time.Second
 				cfg.Resolver = directory(zone{"a.example": {"9.9.9.1", "9.9.9.2", "9.9.9.3", "9.9.9.4", "9.9.9.5", "2a0f::9"}})
 			})
 			for range 2 {
@@ -251,9 +256,10 @@ func TestABoxThatTakesNoLargeClientHelloGetsASmallOne(t *testing.T) {
 		"closes": func(net.Conn) {},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			now := time.Now()
 			client := trial(t, func(c *Config) {
-				c.RootCAs, c.TLS, c.Now = authorities, 300*time.Millisecond, func() time.Time { return now }
+				c.RootCAs, c.TLS, c.Now = authorities, 2*time.Second, func() time.Time { return now }
 			})
 			address := "https://" + listen(t, box(1460, good.Listener.Addr().String(), end))
 			for n, want := range []bool{false, true, true, false, true} {
@@ -298,17 +304,22 @@ func TestHostsThatAreWellGetMLKEM(t *testing.T) {
 // TestAHostThatStopsAnsweringLaterKeepsItsWay: a request that hangs on a connection which has answered
 // others says nothing about the address, nor does one that the caller gives up.
 func TestAHostThatStopsAnsweringLaterKeepsItsWay(t *testing.T) {
+	got := make(chan struct{})
 	s, authorities := secure(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hang" {
+			got <- struct{}{}
 			<-r.Context().Done()
 		}
 	}, nil)
 	client := trial(t, func(c *Config) { c.RootCAs = authorities })
 	p := client.transport.(*pool)
-	until := func(path string, cause error) {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
-		defer cancel()
-		r, err := NewRequest(ctx, http.MethodPost, s.URL+path, "x")
+	hangUntil := func(cause error) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			<-got
+			cancel(cause)
+		}()
+		r, err := NewRequest(ctx, http.MethodPost, s.URL+"/hang", "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,16 +327,16 @@ func TestAHostThatStopsAnsweringLaterKeepsItsWay(t *testing.T) {
 			t.Fatal("was answered")
 		}
 	}
-	until("/hang", errors.New("shutdown"))
+	hangUntil(errors.New("shutdown"))
 	if _, err := post(t, client, s.URL); err != nil {
 		t.Fatal(err)
 	}
-	until("/hang", ErrTimeout)
+	hangUntil(ErrTimeout)
 	if n := len(p.seconds.hosts); n != 0 {
 		t.Errorf("%d hosts are remembered: %+v", n, p.seconds.of(strings.TrimPrefix(s.URL, "https://")))
 	}
 	p.closeIdle()
-	until("/hang", ErrTimeout)
+	hangUntil(ErrTimeout)
 	if n := len(p.seconds.hosts); n != 1 {
 		t.Errorf("%d hosts are remembered, want the one whose new connection is silent", n)
 	}
