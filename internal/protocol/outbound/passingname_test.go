@@ -52,7 +52,7 @@ func TestTheAllowedAddressOfANameIsUsed(t *testing.T) {
 		for _, failed := range []string{"", "127.0.0.1", "127.0.0.9"} {
 			if failed != "" {
 				p.closeIdle()
-				p.seconds.learn("a.example:"+port, func(w second) second { return w.after(netip.MustParseAddr(failed), false) })
+				p.seconds.learn("a.example:"+port, func(w *second) { w.fail(netip.MustParseAddr(failed), false) })
 			}
 			if a, err := post(t, client, "http://a.example:"+port+"/inbox"); err != nil || a.Status != http.StatusAccepted {
 				t.Errorf("%s, after a failure of %q: %d %v", name, failed, a.Status, err)

@@ -12,12 +12,11 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/net/proxy"
 )
 
 // ErrProxy says that the operator's own proxy failed, which says nothing about a host.
@@ -62,14 +61,14 @@ func (r *route) DialContext(ctx context.Context, network, address string) (net.C
 		conn, e := r.try(ctx, addr, port, left)
 		if e == nil {
 			if err != nil {
-				r.seconds.learn(address, func(w second) second { w.failed = known.failed; return w })
+				r.seconds.learn(address, func(w *second) { w.failed = known.failed })
 			}
 			return conn, nil
 		}
 		if r.proxy != nil && errors.Is(e, ErrStopped) && !is[*unreachedError](e) {
 			return nil, e
 		}
-		known = known.after(addr, known.classic(addr))
+		known.fail(addr, known.classic(addr))
 		if err == nil || errors.Is(err, ErrStopped) {
 			err = e
 		}
@@ -110,7 +109,7 @@ func (r *route) try(ctx context.Context, addr netip.Addr, port string, left int)
 	}
 	conn, err := r.proxy.dial(ctx, to)
 	if socket, ok := conn.(*net.TCPConn); ok {
-		return tunnelled{socket, net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0))}, nil
+		return tunnelled{socket, &net.TCPAddr{IP: addr.AsSlice()}}, nil
 	}
 	return conn, err
 }
@@ -234,42 +233,109 @@ func connectAnswer(status int) error {
 	return ErrProxy
 }
 
-// socksReplies are texts of golang.org/x/net for what a SOCKS5 proxy says of a host (RFC 1928,
-// section 6); its errors have no types.
-var socksReplies = map[string]error{
-	"network unreachable": syscall.ENETUNREACH, "host unreachable": syscall.EHOSTUNREACH,
-	"connection refused": syscall.ECONNREFUSED, "TTL expired": ErrTimeout,
-	"general SOCKS server failure": syscall.EHOSTUNREACH, "address type not supported": syscall.EAFNOSUPPORT,
-	"connection not allowed by ruleset": ErrProxy,
+// socksReplies is what a SOCKS5 proxy says of an address (RFC 1928, section 6): see tunnel.dial.
+var socksReplies = [...]unreachedError{
+	1: {"says: general failure", syscall.EHOSTUNREACH},
+	2: {"says: not allowed by its rules", ErrProxy},
+	3: {"says: network unreachable", syscall.ENETUNREACH},
+	4: {"says: host unreachable", syscall.EHOSTUNREACH},
+	5: {"says: connection refused", syscall.ECONNREFUSED},
+	6: {"says: TTL expired", ErrTimeout},
+	7: {"says: command not supported", ErrProxy},
+	8: {"says: address type not supported", syscall.EAFNOSUPPORT},
 }
 
+// socks asks by RFC 1928, and logs in by RFC 1929.
 func (t *tunnel) socks(ctx context.Context, conn net.Conn, address string) error {
-	var auth *proxy.Auth
-	if user := t.url.User; user != nil {
-		password, _ := user.Password()
-		auth = &proxy.Auth{User: user.Username(), Password: password}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	const version, none, login, connect = 5, 0, 2, 1
+	hello := []byte{version, 1, none}
+	if t.url.User != nil {
+		hello = []byte{version, 2, none, login}
 	}
-	d, err := proxy.SOCKS5("tcp", t.url.Host, auth, fixedDialer{conn})
+	said, err := talk(conn, hello, 2)
 	if err != nil {
 		return err
 	}
-	_, err = d.(proxy.ContextDialer).DialContext(ctx, "tcp", address)
-	if err != nil {
-		for reply, as := range socksReplies {
-			if strings.HasSuffix(err.Error(), "unknown error "+reply) {
-				return &unreachedError{"says: " + reply, as}
-			}
+	switch method := said[1]; {
+	case said[0] != version:
+		return errors.New("it does not speak SOCKS5")
+	case method == login && t.url.User != nil:
+		password, _ := t.url.User.Password()
+		if max(len(t.url.User.Username()), len(password)) > 255 {
+			return errors.New("its user or password is longer than 255 bytes")
 		}
+		if said, err = talk(conn, text(text([]byte{1}, t.url.User.Username()), password), 2); err != nil {
+			return err
+		}
+		if said[1] != 0 {
+			return errors.New("it refuses the user and the password")
+		}
+	case method != none:
+		return errors.New("it wants another way to log in")
 	}
-	return err
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return err
+	}
+	ask := []byte{version, connect, 0}
+	switch addr, err := netip.ParseAddr(host); {
+	case err != nil:
+		ask = text(append(ask, 3), host)
+	case addr.Is4():
+		ask = append(append(ask, 1), addr.AsSlice()...)
+	default:
+		ask = append(append(ask, 4), addr.AsSlice()...)
+	}
+	said, err = talk(conn, append(ask, byte(number>>8), byte(number)), 4)
+	if err != nil {
+		return err
+	}
+	if reply := int(said[1]); reply > 0 && reply < len(socksReplies) {
+		return &socksReplies[reply]
+	} else if said[0] != version || reply > 0 {
+		return &unreachedError{fmt.Sprintf("answered %d", reply), ErrProxy}
+	}
+	var rest int // of the reply is an address
+	switch said[3] {
+	case 1:
+		rest = 4
+	case 3:
+		length, err := talk(conn, nil, 1)
+		if err != nil {
+			return err
+		}
+		rest = int(length[0])
+	case 4:
+		rest = 16
+	default:
+		return errors.New("it answered with an address of an unknown kind")
+	}
+	if _, err := talk(conn, nil, rest+2); err != nil {
+		return err
+	}
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
-// fixedDialer is a dialer that returns a given connection. That is needed later: the connection that
-// golang.org/x/net returns hides the socket.
-type fixedDialer struct{ net.Conn }
+// text appends a text after its length. A name has at most 253 bytes.
+func text(b []byte, s string) []byte {
+	return append(append(b, byte(len(s))), s...)
+}
 
-func (d fixedDialer) Dial(string, string) (net.Conn, error) { return d.Conn, nil }
-
-func (d fixedDialer) DialContext(context.Context, string, string) (net.Conn, error) {
-	return d.Conn, nil
+// talk sends a message and reads the beginning of the answer.
+func talk(conn net.Conn, message []byte, answer int) ([]byte, error) {
+	if _, err := conn.Write(message); err != nil {
+		return nil, err
+	}
+	said := make([]byte, answer)
+	_, err := io.ReadFull(conn, said)
+	return said, err
 }

@@ -74,7 +74,7 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 			p.renew(k.host)
 			continue
 		case again && misdirected:
-			p.seconds.learn(address, func(w second) second { w.http1, w.misdirected = false, true; return w })
+			p.seconds.learn(address, func(w *second) { w.http1, w.misdirected = false, true })
 			return res, nil
 		case err == nil:
 			return res, nil

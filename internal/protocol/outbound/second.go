@@ -38,8 +38,8 @@ type failure struct {
 	classic bool // the next handshake with this address offers no ML-KEM
 }
 
-// after returns s after a failure of addr. The slice may be shared, so it is not changed.
-func (s second) after(addr netip.Addr, classic bool) second {
+// fail records a failure of addr. The slice may be shared, so it is not changed.
+func (s *second) fail(addr netip.Addr, classic bool) {
 	kept := make([]failure, 0, mostAddresses+1)
 	for _, f := range s.failed {
 		if f.addr != addr {
@@ -48,7 +48,6 @@ func (s second) after(addr netip.Addr, classic bool) second {
 	}
 	kept = append(kept, failure{addr, classic})
 	s.failed = kept[max(0, len(kept)-mostAddresses):]
-	return s
 }
 
 // classic reports whether a handshake with addr offers no ML-KEM, whose key share makes the ClientHello
@@ -141,7 +140,7 @@ func (s *seconds) forget(m *remembered) {
 }
 
 // learn changes what is known of a host. It is forgotten a day after the first change.
-func (s *seconds) learn(address string, change func(second) second) {
+func (s *seconds) learn(address string, change func(*second)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.find(address)
@@ -156,7 +155,7 @@ func (s *seconds) learn(address string, change func(second) second) {
 		m = &remembered{address: address, in: &s.guesses, second: second{until: s.now().Round(0).Add(keepSecond)}}
 		s.hosts[address] = s.guesses.PushFront(m)
 	}
-	m.second = change(m.second)
+	change(&m.second)
 }
 
 // answered records that a host was reached as it is known.
@@ -172,7 +171,7 @@ func (s *seconds) answered(address string) {
 
 // distrust records that HTTP/2 does not work at a host.
 func (s *seconds) distrust(address string) {
-	s.learn(address, func(w second) second { w.http1 = true; return w })
+	s.learn(address, func(w *second) { w.http1 = true })
 }
 
 // gaveUp reports whether the caller ended a context, which says nothing about the host.
@@ -192,9 +191,9 @@ func (p *pool) silent(ctx context.Context, k *kept, err error) {
 		return
 	}
 	addr := remote(k.raw)
-	p.seconds.learn(k.address(), func(w second) second {
+	p.seconds.learn(k.address(), func(w *second) {
 		w.http1 = w.http1 && k.http2 // else HTTP/1.1 is no better
-		return w.after(addr, w.classic(addr))
+		w.fail(addr, w.classic(addr))
 	})
 	p.mu.Lock()
 	p.retire(k)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -217,6 +218,53 @@ func TestAProxyThatDoesNotReachAnAddressIsAskedForTheNext(t *testing.T) {
 	}
 }
 
+// TestSOCKS5IsSpokenByTheBook: with each kind of login and of address in the reply, whose bytes are read
+// and no more; what is not SOCKS5 is the proxy's fault.
+func TestSOCKS5IsSpokenByTheBook(t *testing.T) {
+	login := url.UserPassword("alice", "s:cret")
+	const hello, helloLogin, asked = "\x05\x01\x00", "\x05\x02\x00\x02", "\x05\x01\x00\x01\x01\x01\x01\x01\x00\x50"
+	const answer = "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+	for name, c := range map[string]struct {
+		user  *url.Userinfo
+		turns []string // of ours and of the proxy's
+		ok    bool
+	}{
+		"no login":            {nil, []string{hello, "\x05\x00", asked, "\x05\x00\x00\x01abcdef"}, true},
+		"login not wanted":    {login, []string{helloLogin, "\x05\x00", asked, "\x05\x00\x00\x01abcdef"}, true},
+		"login":               {login, []string{helloLogin, "\x05\x02", "\x01\x05alice\x06s:cret", "\x01\x00", asked, "\x05\x00\x00\x04abcdefghijklmnopqr"}, true},
+		"name in the reply":   {nil, []string{hello, "\x05\x00", asked, "\x05\x00\x00\x03\x03abcde"}, true},
+		"login refused":       {login, []string{helloLogin, "\x05\x02", "\x01\x05alice\x06s:cret", "\x01\x01"}, false},
+		"login not expected":  {nil, []string{hello, "\x05\x02"}, false},
+		"no method":           {nil, []string{hello, "\x05\xff"}, false},
+		"SOCKS4":              {nil, []string{hello, "\x04\x00"}, false},
+		"unknown reply":       {nil, []string{hello, "\x05\x00", asked, "\x05\x63\x00\x01"}, false},
+		"unknown address":     {nil, []string{hello, "\x05\x00", asked, "\x05\x00\x00\x02"}, false},
+		"other version later": {nil, []string{hello, "\x05\x00", asked, "\x04\x00\x00\x01"}, false},
+		"cut off":             {nil, []string{hello, "\x05\x00", asked, "\x05\x00\x00\x03"}, false},
+		"long user":           {url.UserPassword(strings.Repeat("x", 256), ""), []string{helloLogin, "\x05\x02"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := listen(t, func(conn net.Conn) {
+				for i := 0; i < len(c.turns); i += 2 {
+					got := make([]byte, len(c.turns[i]))
+					if _, err := io.ReadFull(conn, got); err != nil || string(got) != c.turns[i] {
+						t.Errorf("got %q, %v, want %q", got, err, c.turns[i])
+					}
+					_, _ = io.WriteString(conn, c.turns[i+1])
+				}
+				if c.ok {
+					say(answer)(conn)
+				}
+			})
+			client := trial(t, func(cfg *Config) { cfg.Proxy = &url.URL{Scheme: "socks5", User: c.user, Host: address} })
+			a, err := post(t, client, "http://1.1.1.1/inbox")
+			if c.ok && (err != nil || a.Status != http.StatusAccepted) || !c.ok && !errors.Is(err, ErrProxy) {
+				t.Errorf("%d, %v", a.Status, err)
+			}
+		})
+	}
+}
+
 // box stands before a server, and does not let a ClientHello longer than most bytes pass: it reads that
 // much and then ends the connection in its way.
 func box(most int, server string, end func(net.Conn)) func(net.Conn) {
@@ -315,8 +363,11 @@ func TestAHostThatStopsAnsweringLaterKeepsItsWay(t *testing.T) {
 	p := client.transport.(*pool)
 	hangUntil := func(cause error) {
 		ctx, cancel := context.WithCancelCause(t.Context())
+		wrote := make(chan struct{})
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { close(wrote) }})
 		go func() {
 			<-got
+			<-wrote
 			cancel(cause)
 		}()
 		r, err := NewRequest(ctx, http.MethodPost, s.URL+"/hang", "x")
@@ -362,7 +413,7 @@ func TestEveryAddressIsTriedInBothWays(t *testing.T) {
 				t.Errorf("of %d addresses, the second try is %+v", count, way)
 			}
 			tried[way] = true
-			s = s.after(addr, !way.classic)
+			s.fail(addr, !way.classic)
 		}
 		if len(tried) != 2*count {
 			t.Errorf("of %d addresses in two ways each, %d are tried: %v", count, len(tried), tried)

@@ -90,9 +90,9 @@ func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string)
 	computing.ctx = ctx
 	if err := conn.HandshakeContext(ctx); err != nil {
 		if computing.err == nil && !gaveUp(ctx) {
-			d.seconds.learn(address, func(w second) second {
+			d.seconds.learn(address, func(w *second) {
 				w.http1 = w.http1 && !known.http1
-				return w.after(addr, classic == read)
+				w.fail(addr, classic == read)
 			})
 		}
 		return nil, cmp.Or(computing.err, context.Cause(ctx), err)
