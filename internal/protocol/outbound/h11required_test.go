@@ -204,6 +204,19 @@ func TestHTTP2IsTriedAgainWhereHTTP1IsNotSpoken(t *testing.T) {
 	}
 }
 
+// TestAHostThatWantsHTTP1AndDoesNotTakeItGetsNoRequestTwice after the first.
+func TestAHostThatWantsHTTP1AndDoesNotTakeItGetsNoRequestTwice(t *testing.T) {
+	v := (&versions{hangUp: true, refuse: func(f *http2.Framer, stream uint32) { _ = f.WriteRSTStream(stream, http2.ErrCodeHTTP11Required) }}).start(t)
+	for range 6 {
+		if a, err := v.post(t); err == nil {
+			t.Fatalf("%d", a.Status)
+		}
+	}
+	if one, two := v.one.Load(), v.two.Load(); one+two != 7 || one < 3 || two < 3 {
+		t.Errorf("%d requests on HTTP/1.1 and %d on HTTP/2 of six, want seven in turns", one, two)
+	}
+}
+
 // TestAMisdirectedRequestIsSentOnceMore on a new connection of HTTP/1.1, which is kept to if that helps. If
 // not, that is remembered, too, so that it does not double the requests.
 func TestAMisdirectedRequestIsSentOnceMore(t *testing.T) {

@@ -59,28 +59,26 @@ const resends = 3
 // gets it twice can tell by the activity's id.
 func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	address := net.JoinHostPort(r.URL.Hostname(), port(r.URL.Scheme, r.URL.Port()))
-	misdirected := false
+	again := false // a 421 was answered
 	for n := 0; ; n++ {
 		k, fresh, err := p.get(r.Context(), r.URL.Scheme, address)
 		if err != nil {
 			return nil, err
 		}
 		res, err := p.send(k, r)
-		switch again := err == nil && res.StatusCode == http.StatusMisdirectedRequest; {
-		case again && !misdirected && n < resends && !p.seconds.of(address).misdirected:
-			misdirected = true
-			_ = res.Body.Close()
-			p.seconds.distrust(address)
-			p.renew(k.host)
-			continue
-		case again && misdirected:
-			p.seconds.learn(address, func(w *second) { w.http1, w.misdirected = false, true })
+		switch misdirected := err == nil && res.StatusCode == http.StatusMisdirectedRequest; {
+		case misdirected && again:
+			p.seconds.learn(address, (*second).noHTTP1)
 			return res, nil
+		case misdirected && n < resends && !p.seconds.of(address).once:
+			again = true
+			_ = res.Body.Close()
+			p.distrust(k)
+			continue
 		case err == nil:
 			return res, nil
-		case is[*http1Error](err):
-			p.seconds.distrust(address)
-			p.renew(k.host)
+		case is[*http1Error](err) && p.distrust(k):
+			return nil, err
 		}
 		if n >= resends || fresh && !k.http2 || !is[*unseenError](err) || r.Context().Err() != nil {
 			return nil, err
@@ -209,7 +207,7 @@ func (p *pool) dial(ctx context.Context, scheme, address string) (*kept, error) 
 		// The host closed the connection, or accepts no request on it.
 		_ = c.Close()
 		if ctx.Err() == nil {
-			p.seconds.distrust(address)
+			p.seconds.learn(address, func(w *second) { w.http1 = true })
 		}
 		return nil, fmt.Errorf("%w: %w", err, io.EOF)
 	}

@@ -28,9 +28,9 @@ type second struct {
 	failed []failure
 	// http1: HTTP/2 does not work.
 	http1 bool
-	// misdirected: the host answers 421 also to a second request.
-	misdirected bool
-	until       time.Time
+	// once: sending a request again at once on HTTP/1.1 did not help, so it is left to the next try.
+	once  bool
+	until time.Time
 }
 
 type failure struct {
@@ -59,6 +59,12 @@ func (s second) classic(addr netip.Addr) bool {
 		}
 	}
 	return len(s.failed) > 0 && s.failed[len(s.failed)-1].classic
+}
+
+// noHTTP1 records that HTTP/1.1 is no better than HTTP/2.
+func (s *second) noHTTP1() {
+	s.once = s.once || s.http1
+	s.http1 = false
 }
 
 // pick returns the address to try next: one that has not failed, of the other family than the last that
@@ -169,11 +175,6 @@ func (s *seconds) answered(address string) {
 	}
 }
 
-// distrust records that HTTP/2 does not work at a host.
-func (s *seconds) distrust(address string) {
-	s.learn(address, func(w *second) { w.http1 = true })
-}
-
 // gaveUp reports whether the caller ended a context, which says nothing about the host.
 func gaveUp(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrTimeout)
@@ -192,12 +193,22 @@ func (p *pool) silent(ctx context.Context, k *kept, err error) {
 	}
 	addr := remote(k.raw)
 	p.seconds.learn(k.address(), func(w *second) {
-		w.http1 = w.http1 && k.http2 // else HTTP/1.1 is no better
+		if !k.http2 {
+			w.noHTTP1()
+		}
 		w.fail(addr, w.classic(addr))
 	})
 	p.mu.Lock()
 	p.retire(k)
 	p.mu.Unlock()
+}
+
+// distrust makes later requests to k's host use new connections of HTTP/1.1, and reports whether that did
+// not help lately.
+func (p *pool) distrust(k *kept) (once bool) {
+	p.seconds.learn(k.address(), func(w *second) { once, w.http1 = w.once, true })
+	p.renew(k.host)
+	return once
 }
 
 func (k *kept) address() string {

@@ -425,10 +425,11 @@ func TestEveryAddressIsTriedInBothWays(t *testing.T) {
 // whose second way has served; and many that answer do not take more memory.
 func TestFewHostsAreRemembered(t *testing.T) {
 	s := newSeconds(nil)
+	learn := func(address string) { s.learn(address, func(w *second) { w.http1 = true }) }
 	for i := range 3 * mostSeconds {
-		s.distrust(fmt.Sprintf("%d.stranger.test:443", i))
+		learn(fmt.Sprintf("%d.stranger.test:443", i))
 		if i == 0 {
-			s.distrust("good.test:443")
+			learn("good.test:443")
 			s.answered("good.test:443")
 		}
 	}
@@ -437,7 +438,7 @@ func TestFewHostsAreRemembered(t *testing.T) {
 	}
 	for i := range 3 * mostSeconds {
 		address := fmt.Sprintf("%d.answering.test:443", i)
-		s.distrust(address)
+		learn(address)
 		s.answered(address)
 	}
 	if n := len(s.hosts); n != mostSeconds || s.guesses.Len()+s.proven.Len() != n {

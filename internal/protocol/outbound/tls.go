@@ -91,7 +91,9 @@ func (d *tlsDialer) handshake(ctx context.Context, raw net.Conn, address string)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		if computing.err == nil && !gaveUp(ctx) {
 			d.seconds.learn(address, func(w *second) {
-				w.http1 = w.http1 && !known.http1
+				if known.http1 {
+					w.noHTTP1()
+				}
 				w.fail(addr, classic == read)
 			})
 		}
