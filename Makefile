@@ -46,7 +46,7 @@ NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 VERSION = $(shell cat cmd/fedpost/VERSION)
 DIST := dist/package
 # Where a page of DOCUMENTS points to is in the package as well, and at the same place.
-DOCUMENTS := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs client clients/*/README.md \
+DOCUMENTS := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs client clients/README.md clients/*/README.md \
 	bench/README.md bench/budget.json bench/peers/bullmq.mjs deploy/compose deploy/grafana template.yaml
 package: ## fedpost for linux amd64 and arm64, a .deb of each, and a static program of each, in dist/package
 	rm -rf $(DIST)
