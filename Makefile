@@ -66,7 +66,8 @@ module: ## another path for the Go module, everywhere, for who publishes it: PAT
 	@deploy/module.sh '$(PATH)'
 
 demo: ## fedpost at work, on this machine
-	go run ./cmd/fedpost demo
+	@echo "Go downloads and compiles fedpost; the first time this takes some minutes."
+	@go run ./cmd/fedpost demo --keep
 
 test: ## the tests to run after each change, on the embedded engine
 	go test ./...
