@@ -116,7 +116,7 @@ export class FedpostQueue implements OwnQueue {
     const { queue } = this.#options;
     const toSend = messages.filter(isOutbox);
     const others = messages.filter((m) => !isOutbox(m));
-    if (options?.deduplicationKey !== undefined && messages.length > 1) {
+    if (options?.deduplicationKey != null && messages.length > 1) {
       const why =
         toSend.length > 0 && others.length > 0
           ? "activities to send and other messages go to two queues"
@@ -278,15 +278,15 @@ export class FedpostQueue implements OwnQueue {
 
 /** The key that the caller has given, apart from other applications' keys; else the digest. */
 async function keyOf({ message, options }: Waiting, digest: string): Promise<string> {
-  return options?.deduplicationKey === undefined ? digest : digestOf(["key", message.baseUrl ?? "", options.deduplicationKey]);
+  return options?.deduplicationKey == null ? digest : digestOf(["key", message.baseUrl ?? "", options.deduplicationKey]);
 }
 
 /** Names the inboxes that fedpost cannot send to. It has recorded them as failed, and sends to all others. */
 function warnOfRefused(submission: Submission, accepted: Accepted): void {
-  const { refused = [] } = accepted as { refused?: { inbox?: unknown; why?: string }[] };
+  const { refused = [], refusedCount = refused.length } = accepted as { refused?: { inbox: string; why: string }[]; refusedCount?: number };
   if (refused.length === 0) return;
-  const named = refused.slice(0, mostNamed).map(({ inbox, why }) => `${typeof inbox === "string" ? inbox : JSON.stringify(inbox)} (${why})`);
-  const more = refused.length > mostNamed ? `, and ${refused.length - mostNamed} more` : "";
+  const named = refused.slice(0, mostNamed).map(({ inbox, why }) => `${inbox} (${why})`);
+  const more = refusedCount > named.length ? `, and ${refusedCount - named.length} more` : "";
   const id = "activity" in submission ? submission.activity["id"] : undefined;
   console.warn(`fedpost: the activity ${id} goes to no inbox of these, and to all others: ${named.join(", ")}${more}`);
 }
