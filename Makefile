@@ -46,7 +46,7 @@ NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 VERSION = $(shell cat cmd/fedpost/VERSION)
 DIST := dist/package
 # Where a page of DOCUMENTS points to is in the package as well, and at the same place.
-DOCUMENTS := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs client clients/*/README.md \
+DOCUMENTS := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs client clients/README.md clients/*/README.md \
 	bench/README.md bench/budget.json bench/peers/bullmq.mjs deploy/compose deploy/grafana template.yaml
 package: ## fedpost for linux amd64 and arm64, a .deb of each, and a static program of each, in dist/package
 	rm -rf $(DIST)
@@ -66,7 +66,8 @@ module: ## another path for the Go module, everywhere, for who publishes it: PAT
 	@deploy/module.sh '$(PATH)'
 
 demo: ## fedpost at work, on this machine
-	go run ./cmd/fedpost demo
+	@echo "Go downloads and compiles fedpost; the first time this takes some minutes."
+	@go run ./cmd/fedpost demo --keep
 
 test: ## the tests to run after each change, on the embedded engine
 	go test ./...

@@ -46,6 +46,37 @@ func TestTheModuleGetsAnotherPath(t *testing.T) {
 	}
 }
 
+// TestTheProgramOfTheREADMECompiles in a module of its own, installed as the README says.
+func TestTheProgramOfTheREADMECompiles(t *testing.T) {
+	long.Only(t, "compiles a program")
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := strings.Cut(string(text), "```go\n")
+	program, _, found := strings.Cut(program, "```")
+	root, err := filepath.Abs("..")
+	if err != nil || !found {
+		t.Fatal("the README has no program", err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"mod", "init", "example.org/app"},
+		{"mod", "edit", "-replace", "fedpost=" + root},
+		{"get", "fedpost/client"},
+		{"vet", "."},
+	} {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %q: %v\n%s", args, err, out)
+		}
+	}
+}
+
 // tracked leaves out what is not part of the tree.
 type tracked struct{ fs.FS }
 

@@ -17,4 +17,4 @@ sed -i "s|^module .*|module $new|" go.mod
 sed -i "s|module = \"$old/\"|module = \"$new/\"|" internal/house_test.go
 find . \( -name .git -o -name node_modules -o -name .tools -o -name bin -o -name dist \) -prune -o -type f \
 	\( -name '*.go' -o -name '*.md' -o -name '*.sh' -o -name '*.patch' -o -path ./.ci/run \) -print0 |
-	xargs -0 sed -i -E "s#(^|[^A-Za-z0-9_./@-])$old/(internal|client|cmd|functions|bench|localstack|docs)\b#\1$new/\2#g"
+	xargs -0 sed -i -E -e "s#(-replace )$old=#\1$new=#g; s#https://fedpost\.example/fedpost\.git#https://$new#g" -e "s#(^|[^A-Za-z0-9_./@-])$old/(internal|client|cmd|functions|bench|localstack|docs)\b#\1$new/\2#g"

@@ -88,7 +88,8 @@ func TestWhatTheDocumentsNameExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(files, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../bench/README.md") {
+	for _, file := range append(files, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../bench/README.md",
+		"../client/README.md", "../clients/README.md", "../clients/typescript/README.md", "../clients/fedify/README.md", "../clients/python/README.md") {
 		text := read(t, file)
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {

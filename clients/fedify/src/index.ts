@@ -1,9 +1,12 @@
 /** Lets a Fedify application send through fedpost: `queue: { inbox: own, outbox: new FedpostQueue(fedpost, options) }`. */
-import { type KvStore, type MessageQueue, type MessageQueueDepth, type MessageQueueEnqueueOptions, type MessageQueueListenOptions, SendActivityError } from "@fedify/fedify";
+import { type KvStore, type MessageQueue, type MessageQueueDepth, type MessageQueueListenOptions, SendActivityError } from "@fedify/fedify";
 import { Activity } from "@fedify/vocab";
-import { type Event, type Fedpost, FedpostError, type Submission } from "@fedpost/client";
+import { type Accepted, type Event, type Fedpost, FedpostError, type Submission } from "@fedpost/client";
 import { Temporal } from "@js-temporal/polyfill";
 import { digestOf, isOutbox, type OutboxMessage, signingKey } from "./message.js";
+import { all, type EnqueueOptions, handOver, isAtomic, type OwnQueue } from "./own.js";
+
+export type { EnqueueOptions, OwnQueue } from "./own.js";
 
 /** What `onPermanentFailure` gets: what Fedify's setOutboxPermanentFailureHandler gives to its handler. */
 export interface PermanentFailure {
@@ -17,8 +20,8 @@ export interface PermanentFailure {
 }
 
 export interface FedpostQueueOptions {
-  /** The application's own queue, for all messages that are not activities to send. */
-  queue: MessageQueue;
+  /** The application's own queue, for all messages that are not activities to send: what it promises for them, FedpostQueue promises. */
+  queue: OwnQueue;
   /** The application's own store, for the cursor in fedpost's events and the recipients of each activity. */
   kv: KvStore;
   /**
@@ -33,6 +36,8 @@ const mostInboxes = 50_000;
 /** How long the recipients of an activity are stored: longer than fedpost tries, and keeps events. */
 const kept = Temporal.Duration.from({ days: 40 });
 const cursorKey = ["_fedpost", "cursor"] as const;
+/** How many refused inboxes a warning names. */
+const mostNamed = 20;
 /** The pause before a handler that has thrown is called again, in milliseconds. */
 const handlerPause = 5000;
 
@@ -48,7 +53,7 @@ interface Sent {
 
 interface Waiting {
   message: OutboxMessage;
-  options: MessageQueueEnqueueOptions | undefined;
+  options: EnqueueOptions | undefined;
   resolve: () => void;
   reject: (reason: unknown) => void;
 }
@@ -57,44 +62,72 @@ interface Waiting {
  * The outbox queue of a Fedify application. Messages of one `sendActivity` become one call of fedpost, also where an ordering
  * key makes Fedify enqueue them inbox by inbox; what is no outbox message goes to the application's own queue.
  */
-export class FedpostQueue implements MessageQueue {
-  /** fedpost retries. */
-  readonly nativeRetrial = true;
-  /** fedpost drops what it has got already. Fedify 2.3 does not ask. */
-  readonly nativeDeduplication = true;
-
+export class FedpostQueue implements OwnQueue {
   readonly #fedpost: Fedpost;
   readonly #options: FedpostQueueOptions;
   /** The keys that fedpost has from this process, by their id. */
   readonly #keys: Map<string, { is: string; stored: Promise<unknown> }> = new Map();
   /** The latest call of fedpost that is under way, by ordering key. */
   readonly #latest: Map<string, Promise<void>> = new Map();
-  /** What was enqueued in this turn of the event loop, by activity. */
-  #waiting: Map<object, Waiting[]> = new Map();
+  /** What was enqueued in this turn of the event loop, by activity and then by options: each list is one call. */
+  #waiting: Map<object, Map<string, Waiting[]>> = new Map();
 
   constructor(fedpost: Fedpost, options: FedpostQueueOptions) {
     this.#fedpost = fedpost;
     this.#options = options;
   }
 
+  /** Whether the own queue retries. fedpost always does, and its messages never come back to Fedify. */
+  get nativeRetrial(): boolean {
+    return this.#options.queue.nativeRetrial === true;
+  }
+
+  /** Whether the own queue drops a message whose key it has seen. fedpost always does. */
+  get nativeDeduplication(): boolean {
+    return this.#options.queue.nativeDeduplication === true;
+  }
+
+  /**
+   * Whether the own queue takes a batch as a whole. Of activities a batch with a deduplication key always is one call of
+   * fedpost. Without a key, more than 50,000 inboxes are several, and repeating them sends nothing twice.
+   */
+  get atomicEnqueueMany(): boolean {
+    return isAtomic(this.#options.queue);
+  }
+
   // biome-ignore lint/suspicious/noExplicitAny: the interface has it
-  async enqueue(message: any, options?: MessageQueueEnqueueOptions): Promise<void> {
+  async enqueue(message: any, options?: EnqueueOptions): Promise<void> {
     if (!isOutbox(message)) return this.#options.queue.enqueue(message, options);
     return new Promise((resolve, reject) => {
       // With an ordering key Fedify enqueues the messages of one activity one by one, all in the same turn.
       if (this.#waiting.size === 0) setTimeout(() => this.#flush(), 0);
       const waiting = { message, options, resolve, reject };
-      const all = this.#waiting.get(message.activity);
-      if (all) all.push(waiting);
-      else this.#waiting.set(message.activity, [waiting]);
+      const call = JSON.stringify([orderingKeyOf(waiting), options?.delay?.toString(), options?.deduplicationKey]);
+      const calls = this.#waiting.get(message.activity) ?? new Map<string, Waiting[]>();
+      this.#waiting.set(message.activity, calls);
+      const group = calls.get(call);
+      if (group) group.push(waiting);
+      else calls.set(call, [waiting]);
     });
   }
 
-  async enqueueMany(messages: readonly unknown[], options?: MessageQueueEnqueueOptions): Promise<void> {
-    const others = messages.filter((m) => !isOutbox(m));
+  /** Throws before anything is enqueued where a batch with a deduplication key cannot be enqueued as a whole. */
+  async enqueueMany(messages: readonly unknown[], options?: EnqueueOptions): Promise<void> {
     const { queue } = this.#options;
-    const passed = others.length === 0 ? [] : queue.enqueueMany ? [queue.enqueueMany(others, options)] : others.map((m) => queue.enqueue(m, options));
-    await Promise.all([...passed, ...messages.filter(isOutbox).map((m) => this.enqueue(m, options))]);
+    const toSend = messages.filter(isOutbox);
+    const others = messages.filter((m) => !isOutbox(m));
+    if (options?.deduplicationKey != null && messages.length > 1) {
+      const why =
+        toSend.length > 0 && others.length > 0
+          ? "activities to send and other messages go to two queues"
+          : others.length > 0 && !isAtomic(queue)
+            ? "the application's own queue has no enqueueMany that takes all messages or none"
+            : new Set(toSend.map((m) => m.activity)).size > 1 || toSend.length > mostInboxes
+              ? `a call of fedpost takes one activity and ${mostInboxes} inboxes`
+              : undefined;
+      if (why) throw new TypeError(`A batch of ${messages.length} messages with one deduplicationKey was refused, because ${why}: enqueue each with a key of its own.`);
+    }
+    await all([...handOver(queue, others, options), ...toSend.map((m) => this.enqueue(m, options))]);
   }
 
   /** Listens to the application's own queue, and follows fedpost's events. */
@@ -116,7 +149,7 @@ export class FedpostQueue implements MessageQueue {
   }
 
   #flush(): void {
-    const groups = [...this.#waiting.values()];
+    const groups = [...this.#waiting.values()].flatMap((calls) => [...calls.values()]);
     this.#waiting = new Map();
     for (const group of groups) {
       this.#inOrder(group).then(
@@ -164,7 +197,7 @@ export class FedpostQueue implements MessageQueue {
         keyId: key.keyId,
         allowKeyOfOther: true, // Fedify has decided who signs: a forwarded activity is another's
         recipients: part.map((m) => ({ inbox: m.inbox, ...headersOf(m) })),
-        deduplicationKey: digest,
+        deduplicationKey: await keyOf(group[0] as Waiting, digest),
         ...(told ? { metadata: { ...metadata } } : {}),
       };
       // Before the call: the process may end right after it, and fedpost reports events nevertheless.
@@ -187,7 +220,7 @@ export class FedpostQueue implements MessageQueue {
   /** Returns when fedpost has accepted the activity, now or before. */
   async #accepted(submission: Submission, headers: Record<string, string>): Promise<void> {
     try {
-      await this.#fedpost.send(submission, { headers });
+      warnOfRefused(submission, await this.#fedpost.send(submission, { headers }));
     } catch (err) {
       // The same activity to the same inboxes, with newer signatures: the first is on its way.
       if (!(err instanceof FedpostError && err.status === 422 && err.id)) throw err;
@@ -241,6 +274,21 @@ export class FedpostQueue implements MessageQueue {
       actorIds: (sent.actors[event.inbox] ?? []).map((id) => new URL(id)),
     });
   }
+}
+
+/** The key that the caller has given, apart from other applications' keys; else the digest. */
+async function keyOf({ message, options }: Waiting, digest: string): Promise<string> {
+  return options?.deduplicationKey == null ? digest : digestOf(["key", message.baseUrl ?? "", options.deduplicationKey]);
+}
+
+/** Names the inboxes that fedpost cannot send to. It has recorded them as failed, and sends to all others. */
+function warnOfRefused(submission: Submission, accepted: Accepted): void {
+  const { refused = [], refusedCount = refused.length } = accepted as { refused?: { inbox: string; why: string }[]; refusedCount?: number };
+  if (refused.length === 0) return;
+  const named = refused.slice(0, mostNamed).map(({ inbox, why }) => `${inbox} (${why})`);
+  const more = refusedCount > named.length ? `, and ${refusedCount - named.length} more` : "";
+  const id = "activity" in submission ? submission.activity["id"] : undefined;
+  console.warn(`fedpost: the activity ${id} goes to no inbox of these, and to all others: ${named.join(", ")}${more}`);
 }
 
 function orderingKeyOf({ message, options }: Waiting): string | undefined {

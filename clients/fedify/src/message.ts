@@ -1,7 +1,9 @@
-// The messages of Fedify's outbox, as Fedify 2.3 writes them: it calls them opaque, so what is read of them stands here.
+// The messages of Fedify's outbox, as Fedify 2.3 and 2.4 write them: it calls them opaque, so what is read of them stands here.
 
 export interface OutboxMessage {
   type: "outbox";
+  /** The origin of the application. */
+  baseUrl?: string;
   keys: { keyId: string; privateKey: JsonWebKey }[];
   /** The JSON-LD document that is sent, with its proofs and signature. */
   activity: { actor?: unknown } & Record<string, unknown>;

@@ -8,6 +8,7 @@ import { InProcessMessageQueue, MemoryKvStore } from "@fedify/fedify";
 import { testMessageQueue } from "@fedify/testing";
 import { Delete, Create } from "@fedify/vocab";
 import { Fedpost } from "@fedpost/client";
+import { Temporal } from "@js-temporal/polyfill";
 import { FedpostQueue } from "@fedpost/fedify";
 import { application, create, folder, makeKeys, origin, serve, token, up, verified } from "./world.js";
 
@@ -243,7 +244,8 @@ function played(answer, options = {}) {
     return (await answer(asked.at(-1), init)) ?? new Response('{"id":"X","status":"queued","recipients":1}', { status: 202 });
   };
   const queue = new FedpostQueue(new Fedpost("http://127.0.0.1:1", { fetch }), { kv: new MemoryKvStore(), queue: new InProcessMessageQueue(), ...options });
-  return { queue, sends: () => asked.filter((a) => a.path === "/v1/activities").map((a) => a.body.activity.id) };
+  const calls = () => asked.filter((a) => a.path === "/v1/activities").map((a) => a.body);
+  return { queue, calls, sends: () => calls().map((body) => body.activity.id) };
 }
 
 const message = (id, more = {}) => ({ type: "outbox", keys: [{ keyId: `${origin}/users/frida#main-key`, privateKey: keys.frida.privateKey }], activity: { id, actor: `${origin}/users/frida` }, activityId: id, inbox: "https://a.example/inbox", ...more });
@@ -313,4 +315,46 @@ test("a store that fails again and again leaves nothing at the signal", async (t
   await queue.listen(() => {}, { signal: stop.signal });
   assert.equal(failures, 30);
   assert.equal(Math.max(...listeners), listeners[0]);
+});
+
+test("an odd inbox refuses no other: its name is logged, and sendActivity succeeds", async (t) => {
+  const refused = Array.from({ length: 30 }, (_, n) => ({ inbox: `ftp://${n}.example/inbox`, why: "no http" }));
+  const warnings = [];
+  t.mock.method(console, "warn", (text) => warnings.push(text));
+  let odd = 1;
+  const { queue } = played(async ({ path }) => (path === "/v1/activities" ? Response.json({ id: "X", status: "queued", recipients: 1, refused: refused.slice(0, odd), ...(odd > 1 ? { refusedCount: 300 } : {}) }, { status: 202 }) : undefined));
+  const shared = message("x");
+  await queue.enqueueMany([shared, { ...shared, inbox: "ftp://0.example/inbox" }]);
+  assert.deepEqual(warnings, ["fedpost: the activity x goes to no inbox of these, and to all others: ftp://0.example/inbox (no http)"]);
+  odd = 30;
+  await queue.enqueue(message("y", { orderingKey: "notes/7\nhttps://a.example" }));
+  assert.match(warnings[1], /19\.example\/inbox \(no http\), and 280 more$/);
+  odd = 0;
+  await queue.enqueue(message("z"));
+  assert.equal(warnings.length, 2);
+});
+
+test("activities with a deduplicationKey are dropped by fedpost, in one call or not at all", async () => {
+  const { queue, calls } = played(async () => undefined);
+  const shared = message("x");
+  const three = ["a", "b", "c"].map((name) => ({ ...shared, inbox: `https://${name}.example/inbox` }));
+  await queue.enqueueMany(three, { deduplicationKey: "k" });
+  await queue.enqueue(message("y"), { deduplicationKey: "k" });
+  await queue.enqueue(message("y"), { deduplicationKey: "l" });
+  await queue.enqueue({ ...message("y"), baseUrl: "https://other.example" }, { deduplicationKey: "k" });
+  await queue.enqueueMany(three);
+  const keysOf = calls().map((body) => body.deduplicationKey);
+  assert.equal(calls()[0].recipients.length, 3);
+  assert.deepEqual(keysOf.map((key) => keysOf.indexOf(key)), [0, 0, 2, 3, 4]);
+  const many = Array.from({ length: 50_001 }, () => shared);
+  for (const [batch, why] of [[[shared, message("y")], /one activity/], [many, /50000 inboxes/], [[shared, "a task"], /two queues/]]) await assert.rejects(queue.enqueueMany(batch, { deduplicationKey: "m" }), why);
+  assert.equal(calls().length, 5);
+});
+
+test("messages of one activity with other options are another call", async () => {
+  const { queue, calls } = played(async () => undefined);
+  const shared = message("x");
+  const delay = Temporal.Duration.from({ seconds: 3 });
+  await Promise.all([queue.enqueue(shared), queue.enqueue({ ...shared, inbox: "https://b.example/inbox" }, { delay }), queue.enqueue({ ...shared, inbox: "https://c.example/inbox" }, { deduplicationKey: "k" })]);
+  assert.deepEqual(calls().map((body) => [body.recipients.length, body.delay ?? 0]), [[1, 0], [1, 3], [1, 0]]);
 });

@@ -6,8 +6,10 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 
-const program = process.env.FEDPOST ?? "fedpost";
+/** FEDPOST, or what `npm test` of the workspace has built. */
+const program = process.env.FEDPOST ?? fileURLToPath(new URL("../../../bin/fedpost", import.meta.url));
 export const token = "only-for-this-test-0123456789";
 export const keyId = "https://social.example/users/frida#main-key";
 
@@ -41,7 +43,7 @@ export async function up(t, dir, listen = `${own}:0`) {
       };
     }
   }
-  throw new Error(`${program} up ended: is it the path of the program? Set FEDPOST`);
+  throw new Error(`${program} up ended: build it with go build -o bin/fedpost ./cmd/fedpost in the clone, or name another in FEDPOST`);
 }
 
 /** An HTTP server on loopback. */
