@@ -197,7 +197,7 @@ func (s settings) onPostgres(ctx context.Context, dir string, at local.ListenCon
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	engine, err := postgres.Open(ctx, s.Database.URL, postgres.Options{Schema: s.Database.Schema, Queues: sharedQueues(), Type: s.Queueing.Kind(), OutboxRetention: s.Database.OutboxRetention, Log: log})
+	engine, err := postgres.Open(ctx, s.Database.URL, postgres.Options{Schema: s.Database.Schema, Queues: sharedQueues(), Type: s.Queueing.Kind(), OutboxRetention: s.Database.OutboxRetention, Clock: local.NewClock(log).Now, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,8 @@ func (s settings) onPostgres(ctx context.Context, dir string, at local.ListenCon
 	schedule := engine.Duty(ctx, "schedule")
 	s.alone = schedule.Do
 	sweep := func(ctx context.Context) error {
-		return errors.Join(schedule.Do(ctx, engine.Sweep), ports.Tally.Settle(ctx))
+		_, unknown := engine.FollowClock(ctx)
+		return errors.Join(unknown, schedule.Do(ctx, engine.Sweep), ports.Tally.Settle(ctx))
 	}
 	closing := func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
@@ -324,12 +325,22 @@ func (f *fedpost) stop(cause error, within time.Duration) error {
 	return errors.Join(cause, f.server.Stop(ctx), f.close())
 }
 
-// queues gives the embedded engine's queues the settings they have on AWS.
+// forever is how long a message that somebody waits for is kept: until its recipients are final. A
+// process that was off for weeks, or whose clock was wrong, still has it.
+const forever = 100 * 365 * 24 * time.Hour
+
+// queues gives the embedded engine's queues the settings they have on AWS, but for the retention of
+// messages that are no dead letters.
 func queues() map[queue.Name]queue.Config {
 	m := make(map[queue.Name]queue.Config, len(queue.Names))
 	for _, n := range queue.Names {
 		t := topology.Of(n)
 		m[n] = queue.Config{Visibility: t.Visibility, MaxReceives: t.MaxReceives, Retention: t.Retention}
+	}
+	for _, n := range topology.Sources {
+		c := m[n]
+		c.Retention = forever
+		m[n] = c
 	}
 	return m
 }
