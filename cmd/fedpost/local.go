@@ -30,6 +30,7 @@ import (
 	"fedpost/internal/engine/postgres"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/keys"
 	"fedpost/internal/keys/openssl"
 	"fedpost/internal/ledger/events"
 )
@@ -173,7 +174,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.ListenConfi
 		Table: engine.Table(), Queue: engine.Queue, AllowPrivate: allowPrivate,
 		Alone: rand.Text()[:8], Now: clock.Now, Date: app.Wall, Log: log,
 	}
-	if err := ports.SealIn(ctx, sealingKey(dir)); err != nil {
+	if err := ports.SealIn(ctx, keys.SealingKey{File: sealingKey(dir)}); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	if err := errors.Join(engine.Recall(ctx), ports.Index(ctx, engine.Partitions)); err != nil {
@@ -192,7 +193,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.ListenConfi
 }
 
 // onPostgres runs on a database that other processes may run on, too. dir has the sealing key
-// only, which is the same for all of them.
+// only, which is the same for all of them, and not even that if the settings have it.
 func (s settings) onPostgres(ctx context.Context, dir string, at local.ListenConfig, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
@@ -202,7 +203,7 @@ func (s settings) onPostgres(ctx context.Context, dir string, at local.ListenCon
 		return nil, err
 	}
 	ports := app.Ports{Table: engine.Table(), Queue: engine.Queue, Rows: engine.Outbox(), AllowPrivate: allowPrivate, Log: log}
-	if err := ports.SealIn(ctx, sealingKey(dir)); err != nil {
+	if err := ports.SealIn(ctx, keys.SealingKey{File: sealingKey(dir), Given: s.Database.Sealing()}); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	ports.Tally = ports.NewTally()

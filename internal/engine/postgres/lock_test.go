@@ -97,7 +97,10 @@ func TestAnApplicationsRoleMayTakeNoLockOfFedpost(t *testing.T) {
 func TestAMigrationThatWaitsSaysForWhat(t *testing.T) {
 	schema, log := pgtest.Schema(t), new(said)
 	pgtest.Open(t, postgres.Options{Schema: schema})
-	pgtest.Exec(t, `DROP TABLE `+schema+`.lock`)
+	for _, made := range []string{`TABLE ` + schema + `.lock`, `VIEW ` + schema + `.outbox_own`} {
+		pgtest.Exec(t, `DROP `+made)
+	}
+	pgtest.Exec(t, `ALTER TABLE `+schema+`.outbox DROP COLUMN author`)
 	pgtest.Exec(t, `DELETE FROM `+schema+`.migration WHERE version >= 4`)
 	other := session(t, "a forgotten psql")
 	do(t, other, `BEGIN`)
