@@ -166,7 +166,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.ListenConfi
 		return nil, err
 	}
 	clock := local.NewClock(log)
-	engine, err := sqlite.Open(ctx, filepath.Join(dir, local.Database), sqlite.Options{Now: clock.Now, Queues: queues(), Type: s.Queueing.Kind()})
+	engine, err := sqlite.Open(ctx, filepath.Join(dir, local.Database), sqlite.Options{Now: clock.Now, Queues: queues(), Type: s.Queueing.Kind(), Log: log})
 	if err != nil {
 		return nil, err
 	}
