@@ -81,6 +81,7 @@ type Engine struct {
 	outboxRetention time.Duration
 
 	pool     *pgxpool.Pool
+	bare     bool // connections have no settings of their own
 	writes   *groups
 	reads    *groups
 	wake     *wakeup.Notifier
@@ -121,6 +122,7 @@ func (e *Engine) open(ctx context.Context, url string) error {
 	if e.pool, err = connect(ctx, config); err != nil {
 		return err
 	}
+	e.bare = config.ConnConfig.RuntimeParams[idleSetting] == ""
 	err = e.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return checkServer(ctx, c.Conn(), e.log) })
 	if err == nil {
 		err = e.migrate(ctx)
