@@ -415,7 +415,7 @@ func TestWhatAcceptingCosts(t *testing.T) {
 	}{
 		"without a key":          {request(), []string{"table.PutAll", "table.Put", "normal.Send"}, 2},
 		"with an id":             {request(named), []string{"table.PutAll", "table.Put", "normal.Send"}, 3},
-		"forwarded":              {request(named, func(r *enqueue.Request) { r.Body = ptr(strings.ReplaceAll(*r.Body, "frida", "gus")) }), []string{"table.PutAll", "table.Put", "normal.Send"}, 3},
+		"forwarded":              {request(named, func(r *enqueue.Request) { r.Body = ptr(strings.ReplaceAll(*r.Body, "frida", "gus")) }), []string{"table.PutAll", "table.Put", "normal.Send"}, 4},
 		"with a key":             {request(key("k")), []string{"table.Put", "table.PutAll", "table.Put", "normal.Send", "table.Put"}, 4},
 		"a chunk of recipients":  {request(key("k"), func(r *enqueue.Request) { r.Recipients = inboxes(50, 60) }), []string{"table.Put", "table.PutAll", "table.Put", "normal.Send", "table.Put"}, 4},
 		"ordered":                {request(ordered("o")), []string{"table.PutAll", "table.Put", "ordered.Send"}, 2},
