@@ -26,7 +26,7 @@ var bodies = map[string]string{
 	"emoji":            `{"actor":"a","content":"🐘👩‍👩‍👧‍👦"}`,
 	"escapes":          `{"actor":"a","content":"\u003cb\u003e \u0026 \/ \ud83d\udc18 \u2028 \u0000"}`,
 	"whitespace":       "{\r\n\t\"actor\" : \"a\" ,\n  \"x\":[ 1 , 2 ]\n}",
-	"duplicate keys":   `{"actor":"a","x":1,"x":2}`,
+	"keys alike":       `{"actor":"a","x":1,"X":2}`,
 	"numbers":          `{"actor":"a","x":[1.0,1e2,-0,12345678901234567890,0.1e-7]}`,
 	"order of keys":    `{"z":1,"a":2,"actor":"a","@context":[]}`,
 	"deep":             `{"actor":"a","x":` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + `}`,
