@@ -207,12 +207,12 @@ func (s settings) onPostgres(ctx context.Context, dir string, at local.ListenCon
 		return nil, errors.Join(err, engine.Close())
 	}
 	ports.Tally = ports.NewTally()
-	s.rows = engine.Outbox().Run
+	s.rows, s.oldest = engine.Outbox().Run, engine.OldestTransaction
 	schedule := engine.Duty(ctx, "schedule")
 	s.alone = schedule.Do
 	sweep := func(ctx context.Context) error {
 		_, unknown := engine.FollowClock(ctx)
-		return errors.Join(unknown, schedule.Do(ctx, engine.Sweep), ports.Tally.Settle(ctx))
+		return errors.Join(unknown, engine.WatchHorizon(ctx), schedule.Do(ctx, engine.Sweep), ports.Tally.Settle(ctx))
 	}
 	closing := func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
@@ -257,6 +257,8 @@ type settings struct {
 	faster func(crypto.Signer) crypto.Signer // as keys.Options.Faster
 	// alone runs scheduled work unless another process does it; nil: there is no other.
 	alone func(ctx context.Context, work func(context.Context) error) error
+	// oldest is the age of the database's oldest transaction; nil: it has none.
+	oldest func() time.Duration
 	// rows accepts rows of the outbox until its context ends; nil: there is none.
 	rows func(ctx context.Context, accept outbox.Accept)
 }
@@ -269,6 +271,9 @@ func (s settings) serve(ports app.Ports, at local.ListenConfig, sweep func(conte
 	ports.Notifier = new(events.Notifier)
 	meter := metrics.New(ports.Tally)
 	meter.Events(ports.Notifier.Counts)
+	if s.oldest != nil {
+		meter.OldestTransaction(s.oldest)
+	}
 	ports.Metrics, ports.Trace = meter, s.traces.Tracer()
 	if s.traces != nil {
 		meter.Traces(s.traces.Counts)

@@ -82,6 +82,7 @@ type Engine struct {
 
 	pool     *pgxpool.Pool
 	bare     bool // connections have no settings of their own
+	horizon  horizon
 	writes   *groups
 	reads    *groups
 	wake     *wakeup.Notifier
