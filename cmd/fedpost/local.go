@@ -30,6 +30,7 @@ import (
 	"fedpost/internal/engine/postgres"
 	"fedpost/internal/engine/queue"
 	"fedpost/internal/engine/sqlite"
+	"fedpost/internal/keys"
 	"fedpost/internal/keys/openssl"
 	"fedpost/internal/ledger/events"
 )
@@ -165,7 +166,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.ListenConfi
 		return nil, err
 	}
 	clock := local.NewClock(log)
-	engine, err := sqlite.Open(ctx, filepath.Join(dir, local.Database), sqlite.Options{Now: clock.Now, Queues: queues(), Type: s.Queueing.Kind()})
+	engine, err := sqlite.Open(ctx, filepath.Join(dir, local.Database), sqlite.Options{Now: clock.Now, Queues: queues(), Type: s.Queueing.Kind(), Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +174,7 @@ func (s settings) embedded(ctx context.Context, dir string, at local.ListenConfi
 		Table: engine.Table(), Queue: engine.Queue, AllowPrivate: allowPrivate,
 		Alone: rand.Text()[:8], Now: clock.Now, Date: app.Wall, Log: log,
 	}
-	if err := ports.SealIn(ctx, sealingKey(dir)); err != nil {
+	if err := ports.SealIn(ctx, keys.SealingKey{File: sealingKey(dir)}); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	if err := errors.Join(engine.Recall(ctx), ports.Index(ctx, engine.Partitions)); err != nil {
@@ -192,25 +193,26 @@ func (s settings) embedded(ctx context.Context, dir string, at local.ListenConfi
 }
 
 // onPostgres runs on a database that other processes may run on, too. dir has the sealing key
-// only, which is the same for all of them.
+// only, which is the same for all of them, and not even that if the settings have it.
 func (s settings) onPostgres(ctx context.Context, dir string, at local.ListenConfig, allowPrivate bool, log *slog.Logger) (*fedpost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	engine, err := postgres.Open(ctx, s.Database.URL, postgres.Options{Schema: s.Database.Schema, Queues: sharedQueues(), Type: s.Queueing.Kind(), OutboxRetention: s.Database.OutboxRetention, Log: log})
+	engine, err := postgres.Open(ctx, s.Database.URL, postgres.Options{Schema: s.Database.Schema, Queues: sharedQueues(), Type: s.Queueing.Kind(), OutboxRetention: s.Database.OutboxRetention, Clock: local.NewClock(log).Now, Log: log})
 	if err != nil {
 		return nil, err
 	}
 	ports := app.Ports{Table: engine.Table(), Queue: engine.Queue, Rows: engine.Outbox(), AllowPrivate: allowPrivate, Log: log}
-	if err := ports.SealIn(ctx, sealingKey(dir)); err != nil {
+	if err := ports.SealIn(ctx, keys.SealingKey{File: sealingKey(dir), Given: s.Database.Sealing()}); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	ports.Tally = ports.NewTally()
-	s.rows = engine.Outbox().Run
+	s.rows, s.oldest = engine.Outbox().Run, engine.OldestTransaction
 	schedule := engine.Duty(ctx, "schedule")
 	s.alone = schedule.Do
 	sweep := func(ctx context.Context) error {
-		return errors.Join(schedule.Do(ctx, engine.Sweep), ports.Tally.Settle(ctx))
+		_, unknown := engine.FollowClock(ctx)
+		return errors.Join(unknown, engine.WatchHorizon(ctx), schedule.Do(ctx, engine.Sweep), ports.Tally.Settle(ctx))
 	}
 	closing := func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
@@ -255,6 +257,8 @@ type settings struct {
 	faster func(crypto.Signer) crypto.Signer // as keys.Options.Faster
 	// alone runs scheduled work unless another process does it; nil: there is no other.
 	alone func(ctx context.Context, work func(context.Context) error) error
+	// oldest is the age of the database's oldest transaction; nil: it has none.
+	oldest func() time.Duration
 	// rows accepts rows of the outbox until its context ends; nil: there is none.
 	rows func(ctx context.Context, accept outbox.Accept)
 }
@@ -267,6 +271,9 @@ func (s settings) serve(ports app.Ports, at local.ListenConfig, sweep func(conte
 	ports.Notifier = new(events.Notifier)
 	meter := metrics.New(ports.Tally)
 	meter.Events(ports.Notifier.Counts)
+	if s.oldest != nil {
+		meter.OldestTransaction(s.oldest)
+	}
 	ports.Metrics, ports.Trace = meter, s.traces.Tracer()
 	if s.traces != nil {
 		meter.Traces(s.traces.Counts)
@@ -324,12 +331,22 @@ func (f *fedpost) stop(cause error, within time.Duration) error {
 	return errors.Join(cause, f.server.Stop(ctx), f.close())
 }
 
-// queues gives the embedded engine's queues the settings they have on AWS.
+// forever is how long a message that somebody waits for is kept: until its recipients are final. A
+// process that was off for weeks, or whose clock was wrong, still has it.
+const forever = 100 * 365 * 24 * time.Hour
+
+// queues gives the embedded engine's queues the settings they have on AWS, but for the retention of
+// messages that are no dead letters.
 func queues() map[queue.Name]queue.Config {
 	m := make(map[queue.Name]queue.Config, len(queue.Names))
 	for _, n := range queue.Names {
 		t := topology.Of(n)
 		m[n] = queue.Config{Visibility: t.Visibility, MaxReceives: t.MaxReceives, Retention: t.Retention}
+	}
+	for _, n := range topology.Sources {
+		c := m[n]
+		c.Retention = forever
+		m[n] = c
 	}
 	return m
 }

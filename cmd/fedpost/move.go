@@ -23,6 +23,7 @@ import (
 	"fedpost/internal/engine/postgres"
 	"fedpost/internal/engine/sqlite"
 	porttable "fedpost/internal/engine/table"
+	"fedpost/internal/keys"
 )
 
 // records are the flags of commands that read or write the records of a fedpost themselves:
@@ -78,7 +79,7 @@ func (r records) open(ctx context.Context, a access, log *slog.Logger) (opened, 
 	if err != nil {
 		return opened{}, err
 	}
-	return sealed(ctx, engine.Table(), sealing, a, "SQLite, "+database, engine.Close, log)
+	return sealed(ctx, engine.Table(), keys.SealingKey{File: sealing}, a, "SQLite, "+database, engine.Close, log)
 }
 
 // onDatabase is the installation on PostgreSQL; fedpost up may run on it.
@@ -87,12 +88,16 @@ func (r records) onDatabase(ctx context.Context, d config.Database, a access, lo
 	if err != nil {
 		return opened{}, err
 	}
-	return sealed(ctx, engine.Table(), cmp.Or(r.SealingKey, sealingKey(r.Data)), a, "PostgreSQL, "+engine.Name(), engine.Close, log)
+	key := keys.SealingKey{File: r.SealingKey}
+	if r.SealingKey == "" {
+		key = keys.SealingKey{File: sealingKey(r.Data), Given: d.Sealing()}
+	}
+	return sealed(ctx, engine.Table(), key, a, "PostgreSQL, "+engine.Name(), engine.Close, log)
 }
 
-// sealed is an installation whose sealing key is a file. It closes the engine if the key does
+// sealed is an installation without KMS. It closes the engine if the key does
 // not open what is there.
-func sealed(ctx context.Context, t porttable.Table, key string, a access, name string, closing func() error, log *slog.Logger) (opened, error) {
+func sealed(ctx context.Context, t porttable.Table, key keys.SealingKey, a access, name string, closing func() error, log *slog.Logger) (opened, error) {
 	ports := app.Ports{Table: t, Log: log}
 	seal := ports.OpenIn
 	if a == toWrite {

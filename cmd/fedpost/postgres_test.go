@@ -19,6 +19,8 @@ func TestHalfAConfigurationForPostgreSQLIsRefused(t *testing.T) {
 		says string
 	}{
 		"a schema alone":       {[]string{"DATABASE_SCHEMA", "fedpost"}, "DATABASE_SCHEMA is set without DATABASE_URL"},
+		"a sealing key alone":  {[]string{"SEALING_KEY", "a2V5"}, "SEALING_KEY is not 32 bytes in base64"},
+		"a key without a base": {[]string{"SEALING_KEY", "a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2U="}, "SEALING_KEY is set without DATABASE_URL"},
 		"AWS, too":             {[]string{"DATABASE_URL", "postgres://me:geheim@127.0.0.1:1/x", "TABLE_NAME", "fedpost"}, "DATABASE_URL asks for PostgreSQL, and TABLE_NAME for AWS"},
 		"a name for nothing":   {[]string{"DATABASE_URL", "postgres://me:geheim@127.0.0.1:1/x", "DATABASE_SCHEMA", "Fed Post"}, "DATABASE_SCHEMA is \"Fed Post\""},
 		"nobody answers":       {[]string{"DATABASE_URL", "postgres://me:geheim@127.0.0.1:1/x"}, "open the PostgreSQL database: "},

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"fedpost/client"
+	"fedpost/internal/app/local"
 	"fedpost/internal/testkit/e2e"
 	"fedpost/internal/testkit/engines/pgtest"
 )
@@ -149,5 +153,31 @@ func TestCountsOfProcessesAddUpOnPostgreSQL(t *testing.T) {
 		if int(sum[sample]) != count {
 			t.Errorf("%s of both processes is %v, want %d", sample, sum[sample], count)
 		}
+	}
+}
+
+// TestProcessesOnPostgreSQLShareASealingKeyOfTheirSettings: nobody copies a file.
+func TestProcessesOnPostgreSQLShareASealingKeyOfTheirSettings(t *testing.T) {
+	operator(t, "DATABASE_URL", pgtest.URL(t), "DATABASE_SCHEMA", pgtest.Schema(t), "SEALING_KEY", base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))+"\n")
+	got := make(chan bool, 1)
+	inbox := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got <- true }))
+	t.Cleanup(inbox.Close)
+	first, second := t.TempDir(), t.TempDir()
+	p, stop := serving(t, first)
+	p.run([]string{"keys", "generate", keyID, "--type", "ed25519"})
+	stop()
+	p, stop = serving(t, second)
+	p.run([]string{"send", p.file("like.json", `{"id":"https://social.example/users/frida/1","type":"Like","actor":"https://social.example/users/frida"}`), "--key", keyID, "--to", inbox.URL + "/inbox"})
+	<-got // the second process has opened the key that the first one sealed
+	stop()
+	for _, dir := range []string{first, second} {
+		if _, err := os.Stat(filepath.Join(dir, "sealing.key")); !os.IsNotExist(err) {
+			t.Errorf("there is a file of a sealing key in %s: %v", dir, err)
+		}
+	}
+	t.Setenv("SEALING_KEY", base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 32))))
+	_, err := start(t.Context(), second, local.ListenConfig{Listen: "127.0.0.1:0"}, true, nil, quiet)
+	if err == nil || !strings.Contains(err.Error(), "not the sealing key") {
+		t.Errorf("with another sealing key: %v", err)
 	}
 }

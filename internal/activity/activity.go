@@ -52,6 +52,9 @@ type Activity struct {
 	// Type is the activity's type ("Create", "Like"); empty if it has none.
 	Type string `json:"type,omitempty"`
 
+	// Author is the document of the activity's actor if its key is another's; else empty.
+	Author string `json:"author,omitempty"`
+
 	Options
 
 	// Headers are added to each request (ActivityPub).

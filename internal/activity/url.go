@@ -43,6 +43,15 @@ func CanonicalURL(s string) (string, error) {
 	return c, nil
 }
 
+// Document is the URL of the document that an id is in, in canonical form if it has one.
+func Document(id string) string {
+	id, _, _ = strings.Cut(id, "#")
+	if c, err := CanonicalURL(id); err == nil {
+		return c
+	}
+	return id
+}
+
 // CanonicalServer is CanonicalURL for the URL of a Sipher server: without a path that is only "/".
 func CanonicalServer(s string) (string, error) {
 	c, err := CanonicalURL(s)

@@ -105,7 +105,7 @@ func TestACheckSaysWhatACallWouldComeTo(t *testing.T) {
 func TestTheSubmittedBytesAreSentWhateverIsAroundThem(t *testing.T) {
 	for _, text := range []string{
 		note,
-		"{\n\t\"actor\" : \"a\",  \"x\":\"<b>&amp;</b> \\u003c \u2028 🐘\" ,\"x\" : 1.0\r\n}",
+		"{\n\t\"actor\" : \"a\",  \"x\":\"<b>&amp;</b> \\u003c \u2028 🐘\" ,\"X\" : 1.0\r\n}",
 		`{"z":1,"actor":"a","a":[ ],"n":1E400,"s":"\ud800"}`,
 	} {
 		for _, around := range []string{`{"activity":%s,%s}`, "{%[2]s,\n \"activity\" : \t%[1]s \n}"} {

@@ -142,10 +142,10 @@ func (p Ports) NewRing() *keys.Ring {
 	return keys.New(p.store(), p.Sealer, keys.Options{Now: p.now(), Faster: p.Faster})
 }
 
-// SealIn sets the sealer of a process without KMS: a key in a file. It makes the file only for a
-// table that has never had a sealing key.
-func (p *Ports) SealIn(ctx context.Context, file string) error {
-	s, err := keys.OpenLocalSealerOf(ctx, file, p.store())
+// SealIn sets the sealer of a process without KMS. It makes a file of the sealing key only for a
+// table that has never had one.
+func (p *Ports) SealIn(ctx context.Context, key keys.SealingKey) error {
+	s, err := keys.OpenLocalSealerOf(ctx, key, p.store())
 	if err != nil {
 		return err
 	}
@@ -155,8 +155,8 @@ func (p *Ports) SealIn(ctx context.Context, file string) error {
 
 // OpenIn is SealIn for a table that is only read: it makes no file. Without a sealing key the
 // sealer opens nothing.
-func (p *Ports) OpenIn(ctx context.Context, file string) error {
-	s, err := keys.ProvenLocalSealer(ctx, file, p.store())
+func (p *Ports) OpenIn(ctx context.Context, key keys.SealingKey) error {
+	s, err := keys.ProvenLocalSealer(ctx, key, p.store())
 	if err == nil && s != nil {
 		p.Sealer = s
 	}

@@ -17,7 +17,7 @@ import (
 //
 // For an actor at the root of a host only the first counts, as everything is below it.
 func keyOf(key, actor string) bool {
-	key, actor = document(key), document(actor)
+	key, actor = activity.Document(key), activity.Document(actor)
 	if key == actor {
 		return true
 	}
@@ -29,11 +29,11 @@ func keyOf(key, actor string) bool {
 }
 
 // SenderOf is the sender by which lists of activities are keyed, for an actor.
-func SenderOf(actor string) string { return document(actor) }
+func SenderOf(actor string) string { return activity.Document(actor) }
 
 // SendersOf are the senders whose lists may have activities that are signed with a key.
 func SendersOf(key string) []string {
-	d := document(key)
+	d := activity.Document(key)
 	all := []string{d}
 	bare, _, query := strings.Cut(d, "?")
 	if query {
@@ -43,13 +43,4 @@ func SendersOf(key string) []string {
 		all = append(all, strings.TrimSuffix(parent, "/"), parent)
 	}
 	return all
-}
-
-// document is the URL of the document that an id is in, in canonical form if it has one.
-func document(id string) string {
-	id, _, _ = strings.Cut(id, "#")
-	if c, err := activity.CanonicalURL(id); err == nil {
-		return c
-	}
-	return id
 }

@@ -139,6 +139,9 @@ func (p *plan) message(rs []ledger.Record, trace string) message.Message {
 			Options: it.Options, Headers: it.headers,
 			Trace: trace, CreatedAt: rs[i].CreatedAt, DueAt: rs[i].DueAt, ExpiresAt: rs[i].ExpiresAt,
 		}
+		if it.forwarded() && len(it.said.Actor) <= longestListed {
+			a.Author = activity.Document(it.said.Actor)
+		}
 		ms[i] = message.Message{Version: message.Version, Activity: &a}
 		if p.ordering == "" && len(it.targets) <= ledger.ChunkSize {
 			ms[i].Deliver = &message.Delivery{Position: message.Whole, Targets: it.targets}
@@ -170,13 +173,16 @@ const (
 	longestObject = 300
 )
 
+// forwarded reports whether the activity is signed with a key that is not its actor's.
+func (it item) forwarded() bool { return it.KeyID != "" && !keyOf(it.KeyID, it.said.Actor) }
+
 func (it item) listed(r ledger.Record) ledger.Listed {
 	l := ledger.Listed{
-		ID: r.ID, ActivityID: it.said.ID, Sender: document(it.said.Actor), Actor: it.said.Actor, Type: it.said.Type, KeyID: it.KeyID,
+		ID: r.ID, ActivityID: it.said.ID, Sender: activity.Document(it.said.Actor), Actor: it.said.Actor, Type: it.said.Type, KeyID: it.KeyID,
 		Object: it.said.Object, Bytes: len(*it.Body), CreatedAt: r.CreatedAt, Forget: r.Forget,
 	}
-	if it.KeyID != "" && !keyOf(it.KeyID, l.Actor) {
-		l.Sender = document(it.KeyID)
+	if it.forwarded() {
+		l.Sender = activity.Document(it.KeyID)
 	}
 	if len(l.ActivityID) > longestListed {
 		l.ActivityID = ""

@@ -146,20 +146,40 @@ var (
 	ErrSealingKeyOther = errors.New("this is not the sealing key that the stored keys were sealed with")
 )
 
+// SealingKey is where a process has its sealing key from: Given, if that is not empty, or else the file.
+type SealingKey struct {
+	File  string
+	Given []byte
+}
+
+func (k SealingKey) String() string {
+	if len(k.Given) > 0 {
+		return "the sealing key of the settings"
+	}
+	return k.File
+}
+
+func (k SealingKey) read() ([]byte, error) {
+	if len(k.Given) > 0 {
+		return bytes.Clone(k.Given), nil
+	}
+	return readSealingKey(k.File)
+}
+
 // OpenLocalSealerOf is OpenLocalSealer for a store: it makes a sealing key only for a store that has never
 // had one. The store keeps a proof, a known text sealed with its sealing key, so that a missing or replaced
 // file is noticed at start: the error wraps ErrSealingKeyGone or ErrSealingKeyOther.
-func OpenLocalSealerOf(ctx context.Context, path string, store Store) (*LocalSealer, error) {
-	s, err := ProvenLocalSealer(ctx, path, store)
+func OpenLocalSealerOf(ctx context.Context, from SealingKey, store Store) (*LocalSealer, error) {
+	s, err := ProvenLocalSealer(ctx, from, store)
 	if s == nil && err == nil {
-		return firstSealer(ctx, path, store)
+		return firstSealer(ctx, from, store)
 	}
 	return s, err
 }
 
 // ProvenLocalSealer is OpenLocalSealerOf for a store that is only read; nil if the store has never had a
 // sealing key.
-func ProvenLocalSealer(ctx context.Context, path string, store Store) (*LocalSealer, error) {
+func ProvenLocalSealer(ctx context.Context, from SealingKey, store Store) (*LocalSealer, error) {
 	stored, err := store.Key(ctx, proofID)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -167,10 +187,10 @@ func ProvenLocalSealer(ctx context.Context, path string, store Store) (*LocalSea
 	case err != nil:
 		return nil, fmt.Errorf("look up the proof of the sealing key: %w", err)
 	}
-	key, err := readSealingKey(path)
+	key, err := from.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: the stored signing keys were sealed with %s. Restore the file from the backup that the database is of, or copy it from another process on the same database; "+
-			"if it is lost, move the database away, too, begin anew, and store the signing keys again", ErrSealingKeyGone, path)
+			"if it is lost, move the database away, too, begin anew, and store the signing keys again", ErrSealingKeyGone, from)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read sealing key: %w", err)
@@ -181,15 +201,19 @@ func ProvenLocalSealer(ctx context.Context, path string, store Store) (*LocalSea
 	}
 	opened, err := s.Open(ctx, proofID, stored.Private)
 	if err != nil || !bytes.Equal(opened, proof) {
-		return nil, fmt.Errorf("%w: %s. Restore the file from the backup that the database is of, or copy it from another process on the same database", ErrSealingKeyOther, path)
+		return nil, fmt.Errorf("%w: %s. Restore the file from the backup that the database is of, or copy it from another process on the same database", ErrSealingKeyOther, from)
 	}
 	return s, nil
 }
 
 // firstSealer opens the sealing key of a store without a proof, and writes one. If another process has
 // written one meanwhile, the key has to open that.
-func firstSealer(ctx context.Context, path string, store Store) (*LocalSealer, error) {
-	s, err := OpenLocalSealer(path)
+func firstSealer(ctx context.Context, from SealingKey, store Store) (*LocalSealer, error) {
+	open := func() (*LocalSealer, error) { return OpenLocalSealer(from.File) }
+	if len(from.Given) > 0 {
+		open = func() (*LocalSealer, error) { return newLocalSealer(bytes.Clone(from.Given)) }
+	}
+	s, err := open()
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +223,7 @@ func firstSealer(ctx context.Context, path string, store Store) (*LocalSealer, e
 	}
 	err = store.PutKey(ctx, Sealed{ID: proofID, Private: sealed, CreatedAt: time.Now().UTC()}, false)
 	if errors.Is(err, ErrExists) {
-		return ProvenLocalSealer(ctx, path, store)
+		return ProvenLocalSealer(ctx, from, store)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("store the proof of the sealing key: %w", err)

@@ -14,7 +14,9 @@ import (
 // TestAVanishedSealingKeyIsNotReplaced: with a new one, no stored key opens.
 func TestAVanishedSealingKeyIsNotReplaced(t *testing.T) {
 	store, path := &shelf{keys: map[string]keys.Sealed{}}, filepath.Join(t.TempDir(), "sealing.key")
-	open := func() (*keys.LocalSealer, error) { return keys.OpenLocalSealerOf(t.Context(), path, store) }
+	open := func() (*keys.LocalSealer, error) {
+		return keys.OpenLocalSealerOf(t.Context(), keys.SealingKey{File: path}, store)
+	}
 	first, err := open()
 	if err != nil {
 		t.Fatal(err)
@@ -87,11 +89,11 @@ func TestProcessesThatStartTogetherAgreeOnASealingKey(t *testing.T) {
 	} {
 		dir, store := t.TempDir(), &shelf{keys: map[string]keys.Sealed{}}
 		first := func() {
-			if _, err := keys.OpenLocalSealerOf(t.Context(), filepath.Join(dir, "a", "sealing.key"), store); err != nil {
+			if _, err := keys.OpenLocalSealerOf(t.Context(), keys.SealingKey{File: filepath.Join(dir, "a", "sealing.key")}, store); err != nil {
 				t.Error(err)
 			}
 		}
-		_, err := keys.OpenLocalSealerOf(t.Context(), filepath.Join(dir, c.other, "sealing.key"), &racing{store, first})
+		_, err := keys.OpenLocalSealerOf(t.Context(), keys.SealingKey{File: filepath.Join(dir, c.other, "sealing.key")}, &racing{store, first})
 		if !errors.Is(err, c.want) {
 			t.Errorf("with the key in %s folder: %v, want %v", folders, err, c.want)
 		}

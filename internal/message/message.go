@@ -10,6 +10,7 @@ package message
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,8 +45,8 @@ type Message struct {
 	NotBefore time.Time `json:"notBefore,omitzero"`
 }
 
-// Sender is the document of the key that signs m's activities, which is their actor's. It is empty
-// for a claim check, and for activities without an actor's key.
+// Sender is the document of the actor of m's activities. It is empty for a claim check, and for
+// activities without an actor's key.
 func (m Message) Sender() string {
 	if len(m.Batch) > 0 {
 		m = m.Batch[0]
@@ -54,7 +55,7 @@ func (m Message) Sender() string {
 		return ""
 	}
 	sender, _, _ := strings.Cut(m.Activity.KeyID, "#")
-	return sender
+	return cmp.Or(m.Activity.Author, sender)
 }
 
 // Unrecorded is what the record of an activity says and its message does not. The table could not be

@@ -57,10 +57,10 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 		if err != nil {
 			return err
 		}
-		keys := []table.Key{{
-			PK: listPK(l.CreatedAt.UTC().Format(time.DateOnly), shard(l.Sender, listShards)),
-			SK: backwards(l.CreatedAt) + "#" + senderPart(l.Sender) + string(l.ID),
-		}}
+		keys := []table.Key{listKey(l, l.Sender)}
+		if author := activity.Document(l.Actor); l.Actor != "" && author != l.Sender {
+			keys = append(keys, listKey(l, author))
+		}
 		if l.ActivityID != "" {
 			keys = append(keys, table.Key{PK: ownIDPK(l.ActivityID), SK: string(l.ID)})
 		}
@@ -69,6 +69,14 @@ func (s *Store) ListActivities(ctx context.Context, ls []ledger.Listed) error {
 		}
 	}
 	return wrapped(s.t.PutAll(ctx, slices.Collect(maps.Values(items))), "list activities")
+}
+
+// listKey is the key of an activity in the list of its sender, or of its actor, if that is another.
+func listKey(l ledger.Listed, of string) table.Key {
+	return table.Key{
+		PK: listPK(l.CreatedAt.UTC().Format(time.DateOnly), shard(of, listShards)),
+		SK: backwards(l.CreatedAt) + "#" + senderPart(of) + string(l.ID),
+	}
 }
 
 // Bounds of one call of FindActivities. The reads of one list may exceed both.
@@ -190,8 +198,11 @@ func (s *Store) listed(f ledger.Sought, it table.Item) (ledger.Listed, bool, err
 	l := i.Listed
 	l.ID, l.Actor = activity.ID(it.SK[strings.LastIndexByte(it.SK, '#')+1:]), cmp.Or(l.Actor, l.Sender)
 	l.CreatedAt, l.Forget = fromMillis(i.CreatedAt), it.Expires
-	ok := (f.ID == "" || f.ID == l.ID) && (f.ActivityID == "" || f.ActivityID == l.ActivityID) && (f.Sender == "" || f.Sender == l.Sender) && !l.CreatedAt.Before(f.Since)
-	return l, ok, nil
+	ok := (f.ID == "" || f.ID == l.ID) && (f.ActivityID == "" || f.ActivityID == l.ActivityID) && !l.CreatedAt.Before(f.Since)
+	if f.Sender == "" { // of the two entries of a forwarded activity only its sender's
+		return l, ok && (f.ActivityID != "" || strings.Contains(it.SK, senderPart(l.Sender))), nil
+	}
+	return l, ok && (f.Sender == l.Sender || f.Sender == activity.Document(l.Actor)), nil
 }
 
 // cursor names the list, and the sort key in it after which to go on.

@@ -57,6 +57,26 @@ func TestActivitiesOfAnActorTypeAndTimeAreCancelledTogether(t *testing.T) {
 	cancel(`{"actor":"`+frida+`"}`, client.CancelledActivities{Over: 6})
 }
 
+// TestActivitiesOfAnActorAreCancelledWhoeverSignedThem: relays and keys of an instance sign for others.
+func TestActivitiesOfAnActorAreCancelledWhoeverSignedThem(t *testing.T) {
+	w := newWorld(t)
+	w.must("POST", "/v1/keys", `{"id":"`+frida+`#main-key","type":"ed25519"}`, new(client.Key))
+	const gus = "https://other.example/users/gus"
+	forwarded := w.hand("https://other.example/1", gus, `,"allowKeyOfOther":true`)
+	own := w.hand("https://social.example/notes/1", frida, "")
+	var got client.CancelledActivities
+	w.must("POST", "/v1/activities/cancel", `{"actor":"`+gus+`"}`, &got)
+	if got.Cancelled != 1 {
+		t.Errorf("%+v, want one cancelled", got)
+	}
+	for id, want := range map[string]string{forwarded: "cancelled", own: "queued"} {
+		var s client.Status
+		if w.must("GET", "/v1/activities/"+id, "", &s); s.Status != want {
+			t.Errorf("%s is %s, want it %s", id, s.Status, want)
+		}
+	}
+}
+
 // TestCancellingManyGoesOnByItsCursor: after 15 seconds by the clock a call ends.
 func TestCancellingManyGoesOnByItsCursor(t *testing.T) {
 	var reads atomic.Int64 // of the clock, each of which takes a while

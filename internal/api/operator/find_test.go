@@ -65,6 +65,7 @@ func TestActivitiesAreFoundByTheirOwnIDActorTimeAndState(t *testing.T) {
 		"no id of fedpost":     {url.Values{"id": {"01KAJ5M3ZX8Q5Y0V3T9B6C2D4E"}}, nil},
 		"own id":               {url.Values{"activityId": {own}}, []string{first}},
 		"actor":                {url.Values{"actor": {frida}}, []string{forwarded, second, first}},
+		"a forwarded actor":    {url.Values{"actor": {"https://other.example/users/gus"}}, []string{forwarded}},
 		"another actor":        {url.Values{"actor": {"https://social.example/users/nobody"}}, nil},
 		"since":                {url.Values{"since": {day}}, []string{forwarded, second}},
 		"actor since":          {url.Values{"actor": {frida}, "since": {day}}, []string{forwarded, second}},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"net/url"
 	"strings"
@@ -98,9 +99,28 @@ type Database struct {
 	Schema string `env:"DATABASE_SCHEMA" envDefault:"fedpost" help:"the schema of fedpost's tables in DATABASE_URL: up to 40 lower-case letters, digits and _, beginning with a letter"`
 	// OutboxRetention is how long rows of the outbox stay once they are accepted.
 	OutboxRetention time.Duration `env:"OUTBOX_RETENTION" envDefault:"24h" help:"how long accepted rows of the outbox on PostgreSQL are kept; refused ones stay until they are retried or dropped"`
+	SealingKey      string        `env:"SEALING_KEY" secret:"true" help:"the key that seals signing keys on DATABASE_URL, in place of the file sealing.key: its 32 bytes in base64, as base64 sealing.key prints them, the same for all processes"`
+}
+
+// sealingKeySize is the size of a sealing key in bytes.
+const sealingKeySize = 32
+
+// Sealing is SealingKey in bytes; nil if it is not set.
+func (d Database) Sealing() []byte {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(d.SealingKey))
+	if err != nil || len(key) != sealingKeySize {
+		return nil
+	}
+	return key
 }
 
 func (d *Database) check(r *report) {
+	switch {
+	case d.SealingKey != "" && d.Sealing() == nil:
+		r.add("SEALING_KEY", "is not 32 bytes in base64", "set it to what base64 sealing.key prints, or for a new database openssl rand -base64 32")
+	case r.env["SEALING_KEY"] != "" && d.URL == "":
+		r.add("SEALING_KEY", "is set without DATABASE_URL, whose processes share it", "set DATABASE_URL, too, or neither")
+	}
 	outside := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' }
 	const fix = "set it to up to 40 lower-case letters, digits and _, a letter first"
 	switch name := d.Schema; {

@@ -342,6 +342,6 @@ func CheckSealingKey(ctx context.Context, database, sealingKey string) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	_, err = keys.ProvenLocalSealer(ctx, sealingKey, store.New(e.Table(), time.Now))
+	_, err = keys.ProvenLocalSealer(ctx, keys.SealingKey{File: sealingKey}, store.New(e.Table(), time.Now))
 	return err
 }

@@ -79,7 +79,7 @@ func install(t *testing.T, on table.Table, sealer keys.Sealer) made {
 func up(t *testing.T) made {
 	t.Helper()
 	e := engines.OpenEmbedded(t, engines.Options{Now: func() time.Time { return start }})
-	s, err := keys.OpenLocalSealerOf(t.Context(), filepath.Join(t.TempDir(), "sealing.key"), store.New(e.Table(), time.Now))
+	s, err := keys.OpenLocalSealerOf(t.Context(), keys.SealingKey{File: filepath.Join(t.TempDir(), "sealing.key")}, store.New(e.Table(), time.Now))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,10 +43,12 @@ func (s *said) Write(b []byte) (int, error) {
 	return s.all.Write(b)
 }
 
-func (s *said) has(text string) bool {
+func (s *said) has(text string) bool { return s.count(text) > 0 }
+
+func (s *said) count(text string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Contains(s.all.String(), text)
+	return strings.Count(s.all.String(), text)
 }
 
 // TestWhereNobodyCanNotifyQueuesAreRead behind PgBouncer in transaction mode, which has no

@@ -33,6 +33,6 @@ func (q *mq) Oldest(ctx context.Context) (time.Time, error) {
 
 func (q *mq) ask(ctx context.Context, statement string, dest ...any) error {
 	return q.reads.submit(ctx, "", func(b *pgx.Batch) {
-		b.Queue(q.sql(withNow+statement), q.clock(), string(q.name)).QueryRow(func(r pgx.Row) error { return r.Scan(dest...) })
+		b.Queue(q.sql(withNow+statement), q.clock.arguments(), string(q.name)).QueryRow(func(r pgx.Row) error { return r.Scan(dest...) })
 	})
 }

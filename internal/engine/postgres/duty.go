@@ -66,7 +66,7 @@ func (d *Duty) ask(ctx context.Context) {
 	began := time.Now()
 	var n int64
 	err := d.e.writes.submit(ctx, "duty "+d.name, func(b *pgx.Batch) {
-		b.Queue(d.e.sql(askForDuty), d.e.clock(), d.name, d.holder, dutyTime.Milliseconds()).Exec(affected(&n))
+		b.Queue(d.e.sql(askForDuty), d.e.clock.arguments(), d.name, d.holder, dutyTime.Milliseconds()).Exec(affected(&n))
 	})
 	if err != nil {
 		d.e.log.WarnContext(ctx, "cannot take or keep the work that only one process does at a time", "name", d.name, "error", err)

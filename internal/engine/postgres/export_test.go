@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"fedpost/internal/engine/outbox"
 )
@@ -10,3 +11,6 @@ import (
 func (o Outbox) Step(ctx context.Context, accept outbox.Accept) (more bool, err error) {
 	return o.step(ctx, accept)
 }
+
+// SetWall sets the machine's clock.
+func (e *Engine) SetWall(now func() time.Time) { e.clock.wall = now }

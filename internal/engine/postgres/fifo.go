@@ -53,7 +53,7 @@ const (
 // settle brings groups up to date, at the end of a transaction that has locked them.
 func (e *Engine) settle(b *pgx.Batch, n queue.Name, groups [][]byte) {
 	b.Queue(e.sql(dropGroups), string(n), groups)
-	b.Queue(e.sql(settleGroups), e.clock(), string(n), groups)
+	b.Queue(e.sql(settleGroups), e.clock.arguments(), string(n), groups)
 }
 
 // takeFIFO takes messages of free groups. The messages of a group that one receive returns are in
@@ -91,7 +91,7 @@ func (p *pass) run(t *tx) error {
 	p.got, p.dead, p.more = nil, 0, false
 	var groups [][]byte
 	err := t.run(func(b *pgx.Batch) {
-		b.Queue(p.sql(freeGroups), p.clock(), string(p.name), p.max).Query(func(rows pgx.Rows) (err error) {
+		b.Queue(p.sql(freeGroups), p.clock.arguments(), string(p.name), p.max).Query(func(rows pgx.Rows) (err error) {
 			groups, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
 			return err
 		})
@@ -102,7 +102,7 @@ func (p *pass) run(t *tx) error {
 	p.more = len(groups) == p.max
 	var heads []head
 	err = t.run(func(b *pgx.Batch) {
-		b.Queue(p.sql(headsOf), p.clock(), string(p.name), groups, p.config.Retention.Milliseconds(), p.max).Query(func(rows pgx.Rows) (err error) {
+		b.Queue(p.sql(headsOf), p.clock.arguments(), string(p.name), groups, p.config.Retention.Milliseconds(), p.max).Query(func(rows pgx.Rows) (err error) {
 			heads, err = pgx.CollectRows(rows, scanHead)
 			return err
 		})
@@ -153,11 +153,11 @@ func (p *pass) hand(t *tx, groups [][]byte, heads []head) error {
 		}
 		if len(dead) > 0 {
 			to := p.name.DeadLetter()
-			b.Queue(p.sql(openGroups), p.clock(), string(to), deadGroups)
-			b.Queue(p.sql(moveToDead), p.clock(), string(p.name), dead, string(to))
+			b.Queue(p.sql(openGroups), p.clock.arguments(), string(to), deadGroups)
+			b.Queue(p.sql(moveToDead), p.clock.arguments(), string(p.name), dead, string(to))
 		}
 		if len(taken) > 0 {
-			b.Queue(p.sql(hideFIFO), p.clock(), string(p.name), taken, queue.CeilMilli(p.o.Visibility))
+			b.Queue(p.sql(hideFIFO), p.clock.arguments(), string(p.name), taken, queue.CeilMilli(p.o.Visibility))
 		}
 		p.settle(b, p.name, groups)
 	})

@@ -66,7 +66,7 @@ func (q *mq) ChangeVisibility(ctx context.Context, receipt string, d time.Durati
 	if err == nil {
 		err = q.onMessage(ctx, h, func(b *pgx.Batch) {
 			state = queue.InFlight{}
-			b.Queue(q.sql(strings.ReplaceAll(hide, "leases", q.leases)), q.clock(), string(q.name), h.Seq,
+			b.Queue(q.sql(strings.ReplaceAll(hide, "leases", q.leases)), q.clock.arguments(), string(q.name), h.Seq,
 				queue.CeilMilli(d), queue.MaxVisibility.Milliseconds()).Query(func(rows pgx.Rows) error {
 				_, err := pgx.ForEachRow(rows, []any{&state.Idle, &state.Long}, func() error { state.Found = true; return nil })
 				return err

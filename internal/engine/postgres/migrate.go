@@ -5,9 +5,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,9 +25,18 @@ var ErrNewer = errors.New("the schema belongs to a newer fedpost")
 // and of the next can work side by side during an upgrade.
 const compatible = 1
 
-// migrate brings the schema up to date. Processes that start at the same time wait for each
-// other: the advisory lock ends with the transaction, so it is safe behind PgBouncer and
-// after a crash.
+const (
+	// lockTime is how long a migration waits for a lock, in milliseconds, before it says for whom and
+	// tries again. Statements of others would wait behind one that waits for longer.
+	lockTime = "2000"
+	// lockAgain is how long after that a migration tries again.
+	lockAgain = 500 * time.Millisecond
+	// duplicates is how often a migration finds that another process has just made the same.
+	duplicates = 20
+)
+
+// migrate brings the schema up to date. Processes that start at the same time wait for each other, by
+// locks of tables that only the schema's owner may lock: advisory locks are open to every role.
 func (e *Engine) migrate(ctx context.Context) error {
 	files, err := fs.Glob(migrations, "migrations/*.sql") // sorted: 0001_…, 0002_…
 	if err != nil {
@@ -36,31 +45,66 @@ func (e *Engine) migrate(ctx context.Context) error {
 	if e.asIs {
 		return e.current(ctx, len(files))
 	}
-	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockOf(e.schema)); err != nil {
-			return fmt.Errorf("wait for other processes that bring the schema up to date: %w", err)
+	for twice := 0; ; {
+		err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return e.migrateOnce(ctx, tx, files) })
+		said, refused := errors.AsType[*pgconn.PgError](err)
+		switch {
+		case refused && said.Code == lockNotAvailable:
+			e.log.WarnContext(ctx, "the schema cannot be brought up to date while another transaction is open", "schema", e.schema, "waitsFor", e.holders(ctx))
+		case refused && (said.Code == uniqueViolation || said.Code == duplicateSchema || said.Code == duplicateTable) && twice < duplicates:
+			twice++
+		default:
+			return err
 		}
-		version, err := e.version(ctx, tx)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-time.After(lockAgain):
+		}
+	}
+}
+
+func (e *Engine) migrateOnce(ctx context.Context, tx pgx.Tx, files []string) error {
+	if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = `+lockTime); err != nil {
+		return err
+	}
+	version, err := e.version(ctx, tx)
+	if err == nil && version < len(files) {
+		if _, err = tx.Exec(ctx, e.sql(`LOCK TABLE fedpost.migration IN SHARE UPDATE EXCLUSIVE MODE`)); err == nil {
+			version, err = e.version(ctx, tx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if version > len(files)+compatible {
+		return fmt.Errorf("%w (version %d, this one knows %d): use that fedpost, or another schema", ErrNewer, version, len(files))
+	}
+	for n := version; n < len(files); n++ {
+		text, err := fs.ReadFile(migrations, files[n])
 		if err != nil {
 			return err
 		}
-		if version > len(files)+compatible {
-			return fmt.Errorf("%w (version %d, this one knows %d): use that fedpost, or another schema", ErrNewer, version, len(files))
+		if _, err := tx.Exec(ctx, e.sql(string(text)), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("bring the schema %s from version %d to %d: %w", e.schema, n, n+1, err)
 		}
-		for n := version; n < len(files); n++ {
-			text, err := fs.ReadFile(migrations, files[n])
-			if err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, e.sql(string(text)), pgx.QueryExecModeSimpleProtocol); err != nil {
-				return fmt.Errorf("bring the schema %s from version %d to %d: %w", e.schema, n, n+1, err)
-			}
-			if _, err := tx.Exec(ctx, e.sql(`INSERT INTO fedpost.migration (version, name) VALUES ($1, $2)`), n+1, strings.TrimPrefix(files[n], "migrations/")); err != nil {
-				return fmt.Errorf("note version %d of the schema: %w", n+1, err)
-			}
+		if _, err := tx.Exec(ctx, e.sql(`INSERT INTO fedpost.migration (version, name) VALUES ($1, $2)`), n+1, strings.TrimPrefix(files[n], "migrations/")); err != nil {
+			return fmt.Errorf("note version %d of the schema: %w", n+1, err)
 		}
-		return nil
-	})
+	}
+	return nil
+}
+
+// holders names transactions that hold locks on tables of the schema for long, for people.
+func (e *Engine) holders(ctx context.Context) (who string) {
+	err := e.pool.QueryRow(ctx, `SELECT coalesce(string_agg(format('%s (pid %s, role %s)', nullif(application_name, ''), pid, usename), ', '), 'another process that starts') FROM (
+		SELECT DISTINCT pid, application_name, usename FROM pg_locks JOIN pg_stat_activity USING (pid)
+		WHERE granted AND relation IN (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1)
+		AND coalesce(clock_timestamp() - xact_start > interval '1 second', true) ORDER BY pid LIMIT 5) h`, e.schema).Scan(&who)
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	return who
 }
 
 var ErrOlder = errors.New("the schema is missing or of an older fedpost")
@@ -100,12 +144,4 @@ func (e *Engine) version(ctx context.Context, tx pgx.Tx) (n int, err error) {
 		return 0, fmt.Errorf("read the version of the schema %s: %w", e.schema, err)
 	}
 	return n, nil
-}
-
-// lockOf is the number of the advisory lock for a schema. Advisory locks are the database's,
-// so the number should be nobody else's.
-func lockOf(schema string) int64 {
-	h := fnv.New64a()
-	h.Write([]byte("fedpost schema " + schema)) // never fails
-	return int64(h.Sum64())
 }

@@ -146,8 +146,10 @@ func (n *notifier) listenOnce(ctx context.Context) error {
 		defer cancel()
 		_ = conn.Close(closed)
 	}()
-	if _, err := conn.Exec(connected, `LISTEN `+pgx.Identifier{n.channel}.Sanitize()); err != nil {
-		return err
+	for _, statement := range []string{`SET tcp_user_timeout = ` + silence, `LISTEN ` + pgx.Identifier{n.channel}.Sanitize()} {
+		if _, err := conn.Exec(connected, statement); err != nil {
+			return err
+		}
 	}
 	for {
 		if err := n.notify(ctx, echo); err != nil {

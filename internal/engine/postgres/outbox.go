@@ -34,13 +34,15 @@ const (
 	// takeOutbox locks the first rows, and lets one transaction at a time have any: rows with
 	// one ordering key have to be accepted in the order of their insertion. The lock ends with
 	// the transaction, so it is safe behind PgBouncer and after a crash.
-	takeOutbox = `WITH first AS MATERIALIZED (
+	takeOutbox = `WITH alone AS MATERIALIZED (
+  SELECT FROM fedpost.lock WHERE name = 'outbox' FOR UPDATE SKIP LOCKED
+), first AS MATERIALIZED (
   SELECT id, created, deduplication_key, tries, request FROM fedpost.outbox
-  WHERE ended IS NULL AND (SELECT pg_try_advisory_xact_lock($1)) ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
+  WHERE ended IS NULL AND EXISTS (SELECT FROM alone) ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED
 ), summed AS (
   SELECT *, sum(octet_length(request)) OVER (ORDER BY id) - octet_length(request) AS before FROM first
 )
-SELECT id, created, deduplication_key, tries, request FROM summed WHERE before < $3 ORDER BY id`
+SELECT id, created, deduplication_key, tries, request FROM summed WHERE before < $2 ORDER BY id`
 
 	endOutbox = `UPDATE fedpost.outbox o SET activity = nullif(v.activity, ''), problem = nullif(v.problem, ''), tries = o.tries + v.tried,
   ended = CASE WHEN v.activity <> '' OR v.problem <> '' THEN clock_timestamp() END
@@ -102,7 +104,7 @@ func (o Outbox) step(ctx context.Context, accept outbox.Accept) (more bool, err 
 
 func (o Outbox) take(t *tx) (rows []outbox.Row, err error) {
 	err = t.run(func(b *pgx.Batch) {
-		b.Queue(o.e.sql(takeOutbox), lockOf(o.e.schema+" outbox"), outboxBatch, outboxBytes).Query(func(found pgx.Rows) error {
+		b.Queue(o.e.sql(takeOutbox), outboxBatch, outboxBytes).Query(func(found pgx.Rows) error {
 			var r outbox.Row
 			_, err := pgx.ForEachRow(found, []any{&r.ID, &r.Created, &r.Key, &r.Tries, &r.Request}, func() error {
 				rows = append(rows, r)

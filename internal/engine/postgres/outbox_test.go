@@ -280,3 +280,39 @@ func TestAnApplicationNeedsToInsertAndNothingElse(t *testing.T) {
 		}
 	}
 }
+
+func TestARoleSeesWhatBecameOfItsOwnRows(t *testing.T) {
+	schema := pgtest.Schema(t)
+	e := pgtest.Open(t, postgres.Options{Schema: schema})
+	insert(t, schema, "of fedpost's own role")
+	c := session(t, "application")
+	role := schema + "_app"
+	do(t, c, `CREATE ROLE `+role)
+	t.Cleanup(func() { pgtest.Exec(t, `DROP OWNED BY `+role); pgtest.Exec(t, `DROP ROLE `+role) })
+	do(t, c, `GRANT USAGE ON SCHEMA `+schema+` TO `+role)
+	do(t, c, `GRANT INSERT (request, deduplication_key), SELECT (id) ON `+schema+`.outbox TO `+role)
+	do(t, c, `GRANT SELECT ON `+schema+`.outbox_own TO `+role)
+	do(t, c, `SET ROLE `+role)
+	var id, seen int64
+	if err := c.QueryRow(t.Context(), `INSERT INTO `+schema+`.outbox (request) VALUES ('mine') RETURNING id`).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	state := func(want string) {
+		t.Helper()
+		var got string
+		if err := c.QueryRow(t.Context(), `SELECT id, state FROM `+schema+`.outbox_own`).Scan(&seen, &got); err != nil || seen != id || got != want {
+			t.Errorf("row %d is %q, error %v, want %d and %q", seen, got, err, id, want)
+		}
+	}
+	state("waiting")
+	if _, err := e.Outbox().Step(t.Context(), each(accepted)); err != nil {
+		t.Fatal(err)
+	}
+	state("accepted")
+	if n := pgtest.Count(t, schema+".outbox_own"); n != 1 {
+		t.Errorf("fedpost's own role sees %d rows, want its own one", n)
+	}
+	if _, err := c.Exec(t.Context(), `SELECT request FROM `+schema+`.outbox`); err == nil {
+		t.Error("the role reads requests of all")
+	}
+}

@@ -8,7 +8,8 @@
 // the dead rows of all tables. Receivers claim rows with FOR UPDATE SKIP LOCKED, so they
 // never wait for each other.
 //
-// The clock of the server decides what is visible, so processes whose clocks differ agree.
+// The clock of the server decides what is visible, so processes whose clocks differ agree; its
+// jumps are not followed (see clock).
 //
 // Every write is a transaction that reads its own number before it commits. If the
 // connection is lost during COMMIT, the engine asks the server under that number what
@@ -50,6 +51,9 @@ type Options struct {
 	Schema string
 	// Now, for tests, is the clock of queues in place of the server's.
 	Now func() time.Time
+	// Clock is this process's clock, without the jumps of the machine's; time.Now if nil. While
+	// the server's clock goes on otherwise, queues go by it.
+	Clock func() time.Time
 	// Queues holds the settings of queues by name, see queue.Configs.
 	Queues map[queue.Name]queue.Config
 	// Type is the type of the queues. A database may be opened with another type than
@@ -68,7 +72,7 @@ type Options struct {
 type Engine struct {
 	schema  string
 	asIs    bool
-	now     func() time.Time // nil: the server's clock
+	clock   *clock
 	configs map[queue.Name]queue.Config
 	typ     queue.Type
 	order   map[queue.Name]*queue.FairOrder
@@ -77,6 +81,8 @@ type Engine struct {
 	outboxRetention time.Duration
 
 	pool     *pgxpool.Pool
+	bare     bool // connections have no settings of their own
+	horizon  horizon
 	writes   *groups
 	reads    *groups
 	wake     *wakeup.Notifier
@@ -92,12 +98,16 @@ type Engine struct {
 // work. The error says what to do if the server cannot be used.
 func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 	e := &Engine{
-		schema: o.Schema, asIs: o.AsIs, now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, order: o.Type.FairOrders(), log: o.Log,
+		schema: o.Schema, asIs: o.AsIs, configs: queue.Configs(o.Queues), typ: o.Type, order: o.Type.FairOrders(), log: o.Log,
 		wake: wakeup.New(), stopped: make(chan struct{}), outboxRetention: cmp.Or(o.OutboxRetention, DefaultOutboxRetention),
 	}
 	e.schema = cmp.Or(e.schema, DefaultSchema)
 	if e.log == nil {
 		e.log = slog.Default()
+	}
+	e.clock = &clock{exact: o.Now, own: o.Clock, wall: time.Now, log: e.log}
+	if o.Clock == nil {
+		e.clock.own = time.Now
 	}
 	if err := e.open(ctx, url); err != nil {
 		return nil, fmt.Errorf("open the PostgreSQL database: %w", err)
@@ -113,12 +123,16 @@ func (e *Engine) open(ctx context.Context, url string) error {
 	if e.pool, err = connect(ctx, config); err != nil {
 		return err
 	}
+	e.bare = config.ConnConfig.RuntimeParams[idleSetting] == ""
 	err = e.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return checkServer(ctx, c.Conn(), e.log) })
 	if err == nil {
 		err = e.migrate(ctx)
 	}
 	if err == nil {
 		err = e.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { _, err := e.learnEpoch(ctx, c); return err })
+	}
+	if err == nil {
+		err = e.learn(ctx)
 	}
 	if err == nil {
 		e.writes = newGroups(writers, e.write)
@@ -177,27 +191,3 @@ func (e *Engine) sql(text string) string {
 	e.statements.Store(text, s)
 	return s
 }
-
-// clock is the argument $1 of statements that use the time: the test's, or NULL.
-func (e *Engine) clock() *int64 {
-	if e.now == nil {
-		return nil
-	}
-	ms := e.now().UnixMilli()
-	return &ms
-}
-
-// moment is the time for what is kept in memory.
-func (e *Engine) moment() time.Time {
-	if e.now == nil {
-		return time.Now()
-	}
-	return e.now()
-}
-
-// now is the time in milliseconds in a statement whose $1 is Engine.clock. The time of the
-// statement, unlike clock_timestamp(), can be looked up in an index.
-const now = `coalesce($1::bigint, floor(date_part('epoch', statement_timestamp()) * 1000)::bigint)`
-
-// withNow begins a statement that uses the time as (SELECT now FROM t).
-const withNow = `WITH t AS MATERIALIZED (SELECT ` + now + ` AS now) `

@@ -133,7 +133,7 @@ func (q *mq) taking(o queue.ReceiveOptions, reads func()) *taking {
 	t.op = one("take", func(b *pgx.Batch) {
 		reads()
 		t.found = nil
-		b.Queue(q.sql(claim), q.clock(), string(q.name), q.config.Retention.Milliseconds(), t.max,
+		b.Queue(q.sql(claim), q.clock.arguments(), string(q.name), q.config.Retention.Milliseconds(), t.max,
 			queue.CeilMilli(t.visibility), q.config.MaxReceives, string(q.name.DeadLetter())).Query(func(rows pgx.Rows) (err error) {
 			t.found, err = scanStored(rows)
 			return err
@@ -188,7 +188,7 @@ UPDATE fedpost.lease l SET visible = least(l.visible, t.now - due.before) FROM d
 // retake dates back retries and messages that had a delay, as if they were new messages of their
 // groups.
 func (q *mq) retake(ctx context.Context) error {
-	now := q.moment()
+	now := q.clock.moment()
 	from, to, ok := q.order.Due(now)
 	if !ok {
 		return nil
@@ -197,7 +197,7 @@ func (q *mq) retake(ctx context.Context) error {
 	var groups []string
 	err := q.reads.submit(ctx, "", func(b *pgx.Batch) {
 		seqs, groups = nil, nil
-		b.Queue(q.sql(overdue), q.clock(), string(q.name), from.Milliseconds(), to.Milliseconds(), queue.MostDue).Query(func(rows pgx.Rows) error {
+		b.Queue(q.sql(overdue), q.clock.arguments(), string(q.name), from.Milliseconds(), to.Milliseconds(), queue.MostDue).Query(func(rows pgx.Rows) error {
 			var seq int64
 			var group []byte
 			_, err := pgx.ForEachRow(rows, []any{&seq, &group}, func() error {
@@ -211,7 +211,7 @@ func (q *mq) retake(ctx context.Context) error {
 		return err
 	}
 	before := q.order.OffsetsAgain(groups, now)
-	return q.writes.submit(ctx, "take", func(b *pgx.Batch) { b.Queue(q.sql(retake), q.clock(), string(q.name), seqs, before) })
+	return q.writes.submit(ctx, "take", func(b *pgx.Batch) { b.Queue(q.sql(retake), q.clock.arguments(), string(q.name), seqs, before) })
 }
 
 func scanStored(rows pgx.Rows) ([]stored, error) {

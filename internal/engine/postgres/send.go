@@ -32,7 +32,7 @@ type columns struct {
 }
 
 func (q *mq) columnsOf(ms []queue.Message) (c columns, err error) {
-	offsets := q.order.Offsets(ms, q.moment())
+	offsets := q.order.Offsets(ms, q.clock.moment())
 	for i, m := range ms {
 		var group, dedup, attributes []byte
 		if m.OrderingKey != "" {
@@ -95,7 +95,7 @@ func (q *mq) insertStandard(ctx context.Context, ms []queue.Message) error {
 		return err
 	}
 	o := one("send", func(b *pgx.Batch) {
-		b.Queue(q.sql(insertStandard), q.clock(), string(q.name), c.groups, c.bodies, c.attributes, c.delays)
+		b.Queue(q.sql(insertStandard), q.clock.arguments(), string(q.name), c.groups, c.bodies, c.attributes, c.delays)
 	})
 	if visible, _ := wakeup.Visible(ms); visible == 1 {
 		o.to = q.name
@@ -132,7 +132,7 @@ func (q *mq) insertFIFO(ctx context.Context, ms []queue.Message) error {
 		return err
 	}
 	return q.batch(ctx, func(b *pgx.Batch) {
-		b.Queue(q.sql(insertFIFO), q.clock(), string(q.name), c.groups, c.dedups, c.bodies, c.attributes, queue.DedupWindow.Milliseconds())
+		b.Queue(q.sql(insertFIFO), q.clock.arguments(), string(q.name), c.groups, c.dedups, c.bodies, c.attributes, queue.DedupWindow.Milliseconds())
 	})
 }
 

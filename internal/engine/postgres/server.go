@@ -26,6 +26,10 @@ const (
 	// so that it does not hold its locks. No transaction of the engine waits for anything but
 	// the server.
 	idleInTransaction = "30000"
+	// silence is how long a connection whose process does not read stays, in milliseconds. Its transaction
+	// would keep VACUUM from removing the dead rows of all tables: one that waits for its answer to be
+	// read, and one that delivers notifications.
+	silence = "30000"
 	// oldest is the first version that the engine runs on. It needs pg_xact_status, which 13 has,
 	// too; but support of 13 ended in November 2025. https://www.postgresql.org/support/versioning/
 	oldest = 140000
@@ -52,12 +56,14 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 	if params["application_name"] == "" {
 		params["application_name"] = "fedpost"
 	}
-	params["idle_in_transaction_session_timeout"] = idleInTransaction
+	params[idleSetting], params["tcp_user_timeout"] = idleInTransaction, silence
 	return c, nil
 }
 
+const idleSetting = "idle_in_transaction_session_timeout"
+
 // connect opens a pool and one connection. PgBouncer refuses parameters that it does not
-// know; the pool goes without them then.
+// know; the pool goes without them then, and each transaction sets the first for itself.
 func connect(ctx context.Context, c *pgxpool.Config) (*pgxpool.Pool, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {
@@ -67,8 +73,9 @@ func connect(ctx context.Context, c *pgxpool.Config) (*pgxpool.Pool, error) {
 		return pool, nil
 	}
 	pool.Close()
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == protocolViolation && c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] != "" {
-		delete(c.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout")
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == protocolViolation && c.ConnConfig.RuntimeParams[idleSetting] != "" {
+		delete(c.ConnConfig.RuntimeParams, idleSetting)
+		delete(c.ConnConfig.RuntimeParams, "tcp_user_timeout")
 		return connect(ctx, c)
 	}
 	return nil, err

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,14 +22,22 @@ const (
 // Sweep drops expired data: items expired for longer than Grace, messages past their
 // retention, deduplication ids past their window, and rows of the outbox that were accepted
 // long ago. Call it every minute, in any number of processes: rows that another one drops are
-// passed over.
+// passed over. While the clocks of server and process differ, nothing is dropped.
 func (e *Engine) Sweep(ctx context.Context) error {
+	agree, err := e.FollowClock(ctx)
+	if err == nil && agree {
+		err = e.dropOld(ctx)
+	}
+	return errors.Join(err, e.retype(ctx))
+}
+
+func (e *Engine) dropOld(ctx context.Context) error {
 	if err := e.drop(ctx, `DELETE FROM fedpost.item WHERE ctid = ANY (ARRAY(
-		SELECT ctid FROM fedpost.item WHERE expires <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED))`, e.before(Grace)); err != nil {
+		SELECT ctid FROM fedpost.item WHERE expires <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED))`, e.clock.moment().Add(-Grace).UnixNano()); err != nil {
 		return fmt.Errorf("sweep expired items: %w", err)
 	}
 	if err := e.drop(ctx, withNow+`DELETE FROM fedpost.dedup WHERE ctid = ANY (ARRAY(
-		SELECT ctid FROM fedpost.dedup, t WHERE until <= now LIMIT $2 FOR UPDATE OF dedup SKIP LOCKED))`, e.clock()); err != nil {
+		SELECT ctid FROM fedpost.dedup, t WHERE until <= now LIMIT $2 FOR UPDATE OF dedup SKIP LOCKED))`, e.clock.arguments()); err != nil {
 		return fmt.Errorf("sweep deduplication ids: %w", err)
 	}
 	if err := e.drop(ctx, `DELETE FROM fedpost.outbox WHERE id = ANY (ARRAY(
@@ -41,17 +50,7 @@ func (e *Engine) Sweep(ctx context.Context) error {
 			return fmt.Errorf("sweep old messages of %s: %w", n, err)
 		}
 	}
-	return e.retype(ctx)
-}
-
-// before is the time d ago, in nanoseconds, by this process's clock: callers set the times of items
-// by theirs.
-func (e *Engine) before(d time.Duration) int64 {
-	now := time.Now
-	if e.now != nil {
-		now = e.now
-	}
-	return now().Add(-d).UnixNano()
+	return nil
 }
 
 // drop repeats a DELETE that is bounded by its argument $2 until nothing is left.
@@ -80,7 +79,7 @@ func (q *mq) outdatedMessages(ctx context.Context) error {
 			seqs = nil
 			var groups [][]byte
 			err := t.run(func(b *pgx.Batch) {
-				b.Queue(q.sql(list), q.clock(), string(q.name), q.config.Retention.Milliseconds(), sweepStep).Query(func(rows pgx.Rows) error {
+				b.Queue(q.sql(list), q.clock.arguments(), string(q.name), q.config.Retention.Milliseconds(), sweepStep).Query(func(rows pgx.Rows) error {
 					var seq int64
 					var group []byte
 					_, err := pgx.ForEachRow(rows, []any{&seq, &group}, func() error {

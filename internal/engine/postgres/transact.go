@@ -46,6 +46,7 @@ type tx struct {
 	begun bool
 	id    *string // its number, once it has written something
 	epoch string  // that it began in, or an earlier one
+	alone bool    // the connection has no settings of its own
 }
 
 // run sends statements in one round trip, the first of the transaction after its BEGIN. Their
@@ -54,6 +55,9 @@ func (t *tx) run(statements func(*pgx.Batch)) error {
 	all := &pgx.Batch{}
 	if !t.begun {
 		all.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
+		if t.alone {
+			all.Queue(`SET LOCAL ` + idleSetting + ` = ` + idleInTransaction)
+		}
 		t.begun = true
 	}
 	statements(all)
@@ -114,7 +118,7 @@ func (e *Engine) once(ctx context.Context, do func(*tx) error) error {
 		return err
 	}
 	defer conn.Release() // which closes a connection with an open transaction
-	t := &tx{conn: conn, epoch: *e.epoch.Load()}
+	t := &tx{conn: conn, epoch: *e.epoch.Load(), alone: e.bare}
 	if err := do(t); err != nil {
 		if t.begun && !conn.Conn().IsClosed() {
 			// err says more than the error of a ROLLBACK. If that fails, the connection is closed,
@@ -248,10 +252,14 @@ const (
 	protocolViolation = "08P01"
 	invalidParameter  = "22023"
 	readOnly          = "25006"
+	uniqueViolation   = "23505"
 	serialization     = "40001"
 	deadlock          = "40P01"
 	undefinedTable    = "42P01"
+	duplicateSchema   = "42P06"
+	duplicateTable    = "42P07"
 	diskFull          = "53100"
+	lockNotAvailable  = "55P03"
 	adminShutdown     = "57P01"
 	crashShutdown     = "57P02"
 )

@@ -29,6 +29,7 @@ var pragmas = []string{
 	"fullfsync(1)",
 	"checkpoint_fullfsync(1)",
 	"temp_store(memory)",
+	fmt.Sprintf("journal_size_limit(%d)", logLimit),
 }
 
 // Pages in memory, in KiB. The writer keeps what it wrote last, which most reads need. A

@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -43,6 +44,8 @@ type Options struct {
 	// Type is the type of the queues. A file may be opened with another type than
 	// before: its messages stay.
 	Type queue.Type
+	// Log receives what operators should know; slog.Default if nil.
+	Log *slog.Logger
 }
 
 // Engine is an open database.
@@ -51,6 +54,8 @@ type Engine struct {
 	configs map[queue.Name]queue.Config
 	typ     queue.Type
 	order   map[queue.Name]*queue.FairOrder
+	log     *slog.Logger
+	logSaid int64 // how large the write-ahead log was said to be; of the writer's goroutine
 
 	writer  *writer
 	readers *readers // nil in memory: there is only the writer's connection
@@ -65,7 +70,10 @@ type Engine struct {
 // creates a missing file, but not a missing directory. Only one process at a time
 // can have a file open.
 func Open(_ context.Context, path string, o Options) (*Engine, error) {
-	e := &Engine{now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, order: o.Type.FairOrders(), wake: wakeup.New()}
+	e := &Engine{now: o.Now, configs: queue.Configs(o.Queues), typ: o.Type, order: o.Type.FairOrders(), log: o.Log, wake: wakeup.New()}
+	if e.log == nil {
+		e.log = slog.Default()
+	}
 	if e.now == nil {
 		e.now = time.Now
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,7 +18,7 @@ const sweepStep = 500
 
 // Sweep drops expired data (items expired for longer than Grace,
 // messages past their retention, deduplication ids past their window) and gives
-// free space back to the disk. Call it every few minutes.
+// free space back to the disk, that of the write-ahead log, too. Call it every few minutes.
 func (e *Engine) Sweep(ctx context.Context) error {
 	now := e.now()
 	if err := e.drop(ctx, `DELETE FROM item WHERE rowid IN (SELECT rowid FROM item WHERE expires <= ? LIMIT ? + 0)`,
@@ -33,7 +34,7 @@ func (e *Engine) Sweep(ctx context.Context) error {
 			return fmt.Errorf("sweep old messages of %s: %w", n, err)
 		}
 	}
-	return e.shrink(ctx)
+	return errors.Join(e.shrink(ctx), e.boundLog(ctx))
 }
 
 // drop repeats a DELETE that is bounded by sweepStep until nothing is left.

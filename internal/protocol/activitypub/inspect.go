@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"fedpost/internal/activity"
 	"fedpost/internal/protocol"
@@ -16,8 +17,10 @@ type inspector struct{}
 // exactly, as in JSON-LD: encoding/json would accept "TYPE" for "type".
 func (inspector) Inspect(body string) (c protocol.Content, faults []protocol.Fault) {
 	var blind []protocol.Fault
+	var seen members
 	text := []byte(body)
 	ok := json.Valid(text) && activity.Members(text, func(name string, value json.RawMessage) bool {
+		blind = append(blind, seen.again("", name)...)
 		switch name {
 		case "type", "@type":
 			c.Type = firstString(value)
@@ -48,8 +51,8 @@ func (inspector) Inspect(body string) (c protocol.Content, faults []protocol.Fau
 // Announce of a Note.
 const deepest = 3
 
-// mostBlind is how many faults about blind recipients are reported of one list of objects.
-const mostBlind = 10
+// mostFaults is how many faults are reported of one list of objects, and of members that an object has twice.
+const mostFaults = 10
 
 // searchObject looks for blind recipients in the object of an activity, or in a list of objects.
 func searchObject(at string, value json.RawMessage, levels int) (faults []protocol.Fault) {
@@ -59,13 +62,15 @@ func searchObject(at string, value json.RawMessage, levels int) (faults []protoc
 	var list []json.RawMessage
 	if len(value) > 0 && value[0] == '[' && json.Unmarshal(value, &list) == nil {
 		for i, one := range list {
-			if faults = append(faults, searchObject(at+"/"+strconv.Itoa(i), one, levels-1)...); len(faults) >= mostBlind {
+			if faults = append(faults, searchObject(at+"/"+strconv.Itoa(i), one, levels-1)...); len(faults) >= mostFaults {
 				break
 			}
 		}
 		return faults
 	}
+	var seen members
 	activity.Members(value, func(name string, inner json.RawMessage) bool {
+		faults = append(faults, seen.again(at, name)...)
 		if name == "object" || name == "as:object" {
 			faults = append(faults, searchObject(at+"/"+name, inner, levels-1)...)
 		} else {
@@ -75,6 +80,38 @@ func searchObject(at string, value json.RawMessage, levels int) (faults []protoc
 	})
 	return faults
 }
+
+// members says how often an object has had a member, by the names that mean the same.
+type members struct {
+	seen   map[string]int
+	faults int
+}
+
+// again is the fault of a member that its object has had before. Of two values some servers take the
+// first, some the last, and fedpost would list either.
+func (m *members) again(at, name string) []protocol.Fault {
+	alike := name
+	switch name {
+	case "@id", "@type":
+		alike = name[1:]
+	case "as:object":
+		alike = "object"
+	}
+	if m.seen == nil {
+		m.seen = map[string]int{}
+	}
+	if m.seen[alike]++; m.seen[alike] != 2 || m.faults >= mostFaults {
+		return nil
+	}
+	m.faults++
+	return []protocol.Fault{{Pointer: at + "/" + pointed.Replace(protocol.Name(name[:min(len(name), longestName)])), Detail: "is given twice; servers differ in which one they take"}}
+}
+
+// longestName is how many bytes of a member's name a fault shows.
+const longestName = 100
+
+// pointed escapes a name for a JSON pointer (RFC 6901).
+var pointed = strings.NewReplacer("~", "~0", "/", "~1")
 
 // blindMember is the fault of a member that names blind recipients. A server must remove them before it
 // delivers (https://www.w3.org/TR/activitypub/#client-to-server-interactions); fedpost sends the bytes

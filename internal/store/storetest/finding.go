@@ -33,6 +33,30 @@ var finding = group{"finding", []testCase{
 		b.finds(ledger.Sought{ID: l.ID}, 10, l)
 		b.finds(ledger.Sought{ID: l.ID, Sender: twin.Sender}, 10)
 	}},
+	{"AForwardedActivityIsFoundByItsActorAndItsSenderAndListedOnce", func(b *bed) {
+		l, own := b.listed("relay"+string(b.newID())), b.listed("gus"+string(b.newID()))
+		l.Actor = own.Actor + "#me"
+		b.must(b.ListActivities(b.ctx, []ledger.Listed{l}))
+		b.advance(time.Second)
+		own.CreatedAt = b.Now()
+		b.must(b.ListActivities(b.ctx, []ledger.Listed{own}))
+		for _, limit := range []int{1, 10} {
+			b.finds(ledger.Sought{Sender: l.Sender}, limit, l)
+			b.finds(ledger.Sought{Sender: own.Actor}, limit, own, l)
+			b.finds(ledger.Sought{ActivityID: l.ActivityID, Sender: own.Actor}, limit, l)
+		}
+		b.must(b.CreateActivity(b.ctx, ledger.Record{ID: l.ID, CreatedAt: l.CreatedAt, Forget: l.Forget}))
+		b.finds(ledger.Sought{ID: l.ID}, 10, l)
+		n := 0
+		for _, found := range b.found(ledger.Sought{Since: l.CreatedAt}, 100) {
+			if found.ID == l.ID {
+				n++
+			}
+		}
+		if n != 1 {
+			b.t.Errorf("the list of all senders has it %d times, want once", n)
+		}
+	}},
 	{"ActivitiesOfASenderAreFoundTheLastFirstAndSinceATime", func(b *bed) {
 		frida, gus := "frida"+string(b.newID()), "gus"+string(b.newID())
 		var ls []ledger.Listed

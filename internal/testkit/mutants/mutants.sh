@@ -21,7 +21,13 @@ while read -r defect in; do
 	packages[$defect]=$in
 	order+=("$defect")
 done < <(cat "$here"/testdata/*.patch | grep -E '^[a-z0-9.-]+( internal/[a-z0-9/]+)+$')
-(($#)) || set -- "${order[@]}"
+(($#)) || for defect in "${order[@]}"; do
+	if [[ ${packages[$defect]} == *engine/postgres* && -z ${FEDPOST_TEST_DATABASE_URL:-} ]]; then
+		echo "$defect: left out, as it needs FEDPOST_TEST_DATABASE_URL"
+	else
+		set -- "$@" "$defect"
+	fi
+done
 for defect; do
 	[[ ${packages[$defect]:-} ]] || { echo "no defect is called $defect; there are: ${order[*]}" >&2; exit 2; }
 done

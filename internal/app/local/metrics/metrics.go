@@ -110,6 +110,14 @@ func (m *Meter) Events(counts func() map[events.Kind]int64) {
 	}
 }
 
+// OldestTransaction adds the age of the transaction that keeps PostgreSQL from removing dead rows.
+func (m *Meter) OldestTransaction(age func() time.Duration) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fedpost_database_oldest_transaction_seconds",
+		Help: "Age of the transaction that keeps PostgreSQL from removing dead rows; the log names one that is older than two minutes.",
+	}, func() float64 { return age().Seconds() }))
+}
+
 // snake writes CamelCase as Prometheus does: came_back.
 func snake(name string) string {
 	var b strings.Builder

@@ -35,6 +35,7 @@ type Proxy struct {
 	mu     sync.Mutex
 	decide func(request []byte) Fault
 	away   bool
+	frozen chan struct{} // closed when the engine goes on; nil: it is not frozen
 	open   map[net.Conn]bool
 }
 
@@ -101,6 +102,31 @@ func (p *Proxy) Away(away bool) {
 	}
 }
 
+// Freeze keeps answers from the engine, and its requests from the server, until thaw is called, as if
+// its process were stopped: nobody takes answers off the server's connections, or closes these.
+func (p *Proxy) Freeze() (thaw func()) {
+	frozen := make(chan struct{})
+	p.mu.Lock()
+	p.frozen = frozen
+	p.mu.Unlock()
+	return func() {
+		p.mu.Lock()
+		p.frozen = nil
+		p.mu.Unlock()
+		close(frozen)
+	}
+}
+
+// thawed waits while the engine is frozen.
+func (p *Proxy) thawed() {
+	p.mu.Lock()
+	frozen := p.frozen
+	p.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+}
+
 // keep records a connection, or closes it if the server is away.
 func (p *Proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
@@ -124,7 +150,7 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	c := &passage{client: client, server: server}
 	var both sync.WaitGroup
-	both.Go(c.answers)
+	both.Go(func() { c.answers(p) })
 	c.requests(p)
 	_, _ = client.Close(), server.Close()
 	both.Wait()
@@ -147,9 +173,10 @@ type passage struct {
 // readyForQuery ends what a server says when a connection is established.
 var readyForQuery = []byte{'Z', 0, 0, 0, 5, 'I'}
 
-func (c *passage) answers() {
+func (c *passage) answers(p *Proxy) {
 	b := make([]byte, 64<<10)
 	for {
+		p.thawed()
 		n, err := c.server.Read(b)
 		c.mu.Lock()
 		c.ready = c.ready || bytes.HasSuffix(b[:n], readyForQuery)
@@ -177,6 +204,7 @@ func (c *passage) requests(p *Proxy) {
 	b := make([]byte, 256<<10)
 	for {
 		n, err := c.client.Read(b)
+		p.thawed()
 		c.mu.Lock()
 		ready := c.ready
 		c.mu.Unlock()
