@@ -1,4 +1,4 @@
-package outbound_test
+package outbound
 
 import (
 	"bufio"
@@ -14,8 +14,6 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-
-	"fedpost/internal/protocol/outbound"
 )
 
 // versions serves TLS: HTTP/2 frame by frame, where refuse gets each request, or on each connection
@@ -26,7 +24,7 @@ type versions struct {
 	statuses []int
 	hangUp   bool         // in place of an answer on HTTP/1.1
 	one, two atomic.Int32 // requests on HTTP/1.1 and on HTTP/2
-	client   *outbound.Client
+	client   *Client
 	url      string
 }
 
@@ -37,25 +35,9 @@ func (v *versions) start(t *testing.T) *versions {
 	roots.AddCert(s.Certificate())
 	config := &tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}
 	s.Close()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				v.serve(conn.(*tls.Conn))
-			}()
-		}
-	}()
-	v.url = "https://" + l.Addr().String() + "/inbox"
-	v.client, err = outbound.New(outbound.Config{UserAgent: "fedpost/test", AllowPrivate: true, RootCAs: roots, Timeout: time.Minute})
+	v.url = "https://" + listen(t, func(conn net.Conn) { v.serve(tls.Server(conn, config)) }) + "/inbox"
+	var err error
+	v.client, err = New(Config{UserAgent: "fedpost/test", AllowPrivate: true, RootCAs: roots, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,9 +95,9 @@ func (v *versions) http2(conn net.Conn) {
 	}
 }
 
-func (v *versions) post(t *testing.T) (outbound.Answer, error) {
+func (v *versions) post(t *testing.T) (Answer, error) {
 	t.Helper()
-	r, err := outbound.NewRequest(t.Context(), http.MethodPost, v.url, `{"type":"Like"}`)
+	r, err := NewRequest(t.Context(), http.MethodPost, v.url, `{"type":"Like"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +238,7 @@ func TestAMisdirectedRequestIsSentOnceMore(t *testing.T) {
 		}
 		s.Start()
 		defer s.Close()
-		client, err := outbound.New(outbound.Config{UserAgent: "fedpost/test", AllowPrivate: true})
+		client, err := New(Config{UserAgent: "fedpost/test", AllowPrivate: true})
 		if err != nil {
 			t.Fatal(err)
 		}
